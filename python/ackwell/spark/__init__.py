@@ -1,7 +1,7 @@
-"""Replay whole fleets of subscriptions on Spark; needs the extra `ackwell[spark]`.
+"""Replay the events of many subscriptions on Spark; needs the extra `ackwell[spark]`.
 
-Every function takes DataFrames and returns a DataFrame, and works through Spark Connect. Each name is loaded
-on first use. Executors import this package, and load only the functions that they run.
+The functions take and return DataFrames, and work through Spark Connect. Each name is loaded on first use.
+Executors import this package, too, and load only the functions that they run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _HOMES = {
     "restart_audit": ".loss_audit",
     "ship": ".shipping",
 }
-"""The module of each public name."""
+"""Public name → the module that defines it."""
 
 __all__ = sorted(_HOMES)
 __getattr__, __dir__ = lazy_names(__name__, _HOMES, lambda _: require("pyspark", "ackwell.spark"))

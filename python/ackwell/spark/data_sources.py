@@ -1,17 +1,18 @@
 """Spark data sources: traces, dumps of stats-internal, and persisted cursors.
 
-`ackwell_trace` reads JSON-lines traces, `pulsar_stats` reads the output of `stats-internal` or `ackwell
-collect`, and `pulsar_saves` reads entries of cursor ledgers and values of the metadata store.
+`ackwell_trace` reads traces in JSON lines. `pulsar_stats` reads the output of `stats-internal` or `ackwell
+collect`. `pulsar_saves` reads entries of cursor ledgers and values of the metadata store.
 
-The first two read files and folders, plain or gzipped, as a batch or as a stream, with a task for each file:
+`ackwell_trace` and `pulsar_stats` read files and folders, plain or compressed, as a batch or as a stream.
+Each file is read by a task:
 
     register(spark)
     spark.read.format("ackwell_trace").load("traces/")
     spark.readStream.format("pulsar_stats").option("limit.max_files", 100).load("dumps/")
 
 A stream reads files in the order of their modification times. A file must appear complete (write it
-elsewhere, then rename it) and must not change. Spark itself applies filters, because a source with filter
-pushdown would keep the filters for later queries of the same DataFrame.
+elsewhere, then rename it) and must not change. The sources do not accept filters from Spark, because Spark
+would keep them for later queries of the same DataFrame. Spark applies the filters itself.
 """
 
 from __future__ import annotations
@@ -45,13 +46,13 @@ if TYPE_CHECKING or is_at_least("4.0"):
 else:  # PySpark 3.5 has no data sources in Python: `read_files` only finds the files with these classes
 
     class DataSource:
-        """A substitute for the class of PySpark 4.0, on an older version."""
+        """A substitute for PySpark's class of this name, which versions before 4.0 do not have."""
 
         def __init__(self, options: dict[str, str]) -> None:
             self.options = options
 
     class DataSourceReader:
-        """A substitute for the class of PySpark 4.0, on an older version."""
+        """A substitute for PySpark's class of this name, which versions before 4.0 do not have."""
 
     DataSourceStreamReader = InputPartition = DataSourceReader
 
@@ -65,17 +66,17 @@ except ImportError:  # PySpark 4.1: a stream reads all files in one batch
 
 
 def register(spark: SparkSession) -> None:
-    """Register `ackwell_trace`, `pulsar_stats` and `pulsar_saves` in a session; needs Spark 4.0."""
+    """Register the data sources of this module in a session; needs Spark 4.0."""
     require_spark("4.0", "a data source in Python", "read the files with ackwell.spark.read_files")
     for source in (EventTrace, PulsarStats, PulsarSaves):
         spark.dataSource.register(source)
 
 
 def read_files(spark: SparkSession, source: str, *paths: str) -> DataFrame:
-    """Read files or folders as a batch, with a source of `register`, such as `pulsar_stats`.
+    """Read files or folders as a batch with one of the data sources, such as `pulsar_stats`.
 
-    Spark 3.5 has no data sources in Python, but the result is the same. A missing path raises `OSError` on
-    Spark 3.5, and an error of Spark on newer versions.
+    Spark 3.5 has no data sources in Python. The function then reads the files in another way, with the same
+    result. A missing path raises `OSError` on Spark 3.5, and an error of Spark on newer versions.
     """
     if is_at_least("4.0"):
         register(spark)
@@ -89,9 +90,9 @@ def read_files(spark: SparkSession, source: str, *paths: str) -> DataFrame:
 
 
 def read_events(spark: SparkSession, *paths: str) -> DataFrame:
-    """Read events from Parquet files or from traces (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`), files or folders.
+    """Read events from files or folders: Parquet, or traces (`.jsonl`, `.jsonl.gz`, `.jsonl.zst`).
 
-    A folder may contain both. Parquet files may differ in their optional columns (`mergeSchema`).
+    A folder may contain both kinds. The Parquet files may have different optional columns (`mergeSchema`).
     """
     parquet = [path for path in paths if _may_contain(path, _PARQUET)]
     traces = [path for path in paths if path not in parquet or contains(path, EventTrace.suffixes)]
@@ -126,13 +127,13 @@ def _may_contain(path: str, suffixes: tuple[str, ...]) -> bool:
 
 
 def contains(path: str, suffixes: tuple[str, ...]) -> bool:
-    """Return whether a path is a folder that contains files with these suffixes."""
+    """Return whether a path is a local folder that contains a file with one of these suffixes."""
     folder = Path(path)
     return "://" not in path and folder.is_dir() and bool(_files_in(folder, suffixes))
 
 
 def _files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return the files with these suffixes under a folder. Spark skips hidden files and folders."""
+    """Return the files under a folder with one of these suffixes. As in Spark, hidden files are skipped."""
     found = (file for file in files_under(folder) if file.name.endswith(suffixes))
     return [file for file in found if not _is_hidden(file.relative_to(folder))]
 
@@ -142,13 +143,14 @@ def _is_hidden(path: Path) -> bool:
 
 
 class _Files(DataSource):
-    """A data source of files with certain suffixes."""
+    """A data source that reads the files with certain suffixes."""
 
     source: ClassVar[str]
     table: ClassVar[table_schemas.Table]
     suffixes: ClassVar[tuple[str, ...]]
     batches: ClassVar[tuple[str, str]]
-    """The names of the module and of its function that returns a file's batches; executors import it."""
+    """The name of a module, and of its function that returns the batches of a file. Executors import them by
+    these names."""
 
     @classmethod
     def name(cls) -> str:
@@ -156,19 +158,19 @@ class _Files(DataSource):
         return cls.source
 
     def schema(self) -> StructType:
-        """Return the schema of the rows, which is the same for every file."""
+        """Return the schema of the rows. It is the same for every file."""
         return spark_schema(self.table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return the reader of a batch."""
+        """Return the reader for a batch query."""
         return _Reader(self)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Return the reader of a stream."""
+        """Return the reader for a stream query."""
         return _StreamReader(self)
 
     def files(self) -> list[Path]:
-        """List the files, by name. Raises `OSError` for a path that does not exist or cannot be listed."""
+        """Return the files, by name; `OSError` for a path that does not exist or cannot be listed."""
         found: set[Path] = set()
         for path in map(Path, self.paths()):
             if path.is_dir():
@@ -180,7 +182,7 @@ class _Files(DataSource):
         return sorted(found, key=str)
 
     def paths(self) -> list[str]:
-        """Return the requested files and folders."""
+        """Return the files and folders that the query was given."""
         given = [self.options["path"]] if self.options.get("path") else []
         given += json.loads(self.options.get("paths") or "[]")
         if not given:
@@ -188,25 +190,25 @@ class _Files(DataSource):
         return [path.removeprefix("file:") for path in given]
 
     def parts(self) -> list[str]:
-        """Return the partitions of a batch. Spark reads each in a task."""
+        """Return the partitions of a batch query. Spark reads each partition in a task."""
         return [str(path) for path in self.files()]
 
     def some_parts(self) -> list[str]:
-        """Return the partitions of a batch; `FileNotFoundError` if there are none."""
+        """Return the partitions of a batch query; `FileNotFoundError` if there are none."""
         parts = self.parts()
         if not parts:
-            # Without partitions, Spark would call `read` once with none.
+            # If there are no partitions, Spark calls `read` once without a partition.
             raise FileNotFoundError(f"{', '.join(self.paths())}: no file with {' or '.join(self.suffixes)}")
         return parts
 
     def read(self, path: str) -> Iterator[pa.RecordBatch]:
-        """Read one partition and return its rows."""
+        """Yield the rows of one partition as batches."""
         module, function = self.batches
         yield from getattr(import_module(module), function)(path)
 
 
 class EventTrace(_Files):
-    """Traces: JSON lines, with an event on each line."""
+    """Traces: files of JSON lines with one event on each line."""
 
     source = "ackwell_trace"
     table = table_schemas.EVENTS
@@ -215,7 +217,7 @@ class EventTrace(_Files):
 
 
 class PulsarStats(_Files):
-    """The output of `pulsar-admin topics stats-internal`."""
+    """Files with the output of `pulsar-admin topics stats-internal` or `ackwell collect`."""
 
     source = "pulsar_stats"
     table = table_schemas.STATS
@@ -224,7 +226,10 @@ class PulsarStats(_Files):
 
 
 class PulsarSaves(_Files):
-    """Persisted states, a row for each save. A folder is a cursor ledger, and its files are the entries."""
+    """Persisted states of cursors, with a row for each save.
+
+    A folder is a cursor ledger, and each file in it is an entry.
+    """
 
     source = "pulsar_saves"
     table = table_schemas.SAVES
@@ -232,17 +237,17 @@ class PulsarSaves(_Files):
     batches = ("ackwell.spark.tasks.source_rows", "saved_batches")
 
     def parts(self) -> list[str]:
-        """Return a partition for each folder, because a large state spans several of its files."""
+        """Return a partition for each folder, because a large state is stored in several of its files."""
         folders = groupby(self.files(), key=lambda path: path.parent)
         return [json.dumps([str(path) for path in files]) for _, files in folders]
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
-        """Raise `ValueError`, because micro-batches could split a state that has several entries."""
+        """Raise `ValueError`, because a micro-batch could contain only some of the entries of a state."""
         raise ValueError(f"{self.source}: no stream; read it as a batch")
 
 
 class _File(InputPartition):
-    """One file, read by one task."""
+    """A partition that is one file. One task reads it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -260,11 +265,11 @@ class _Reader(DataSourceReader):
 
 
 Mark = tuple[int, str]
-"""Modification time in ns and path: the order of files in a stream."""
+"""The modification time of a file in ns, and its path. A stream reads files in this order."""
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """A reader of a stream of files. An offset is the `Mark` of the last file that was read."""
+    """The reader of a stream of files. An offset has the fields of the `Mark` of the last file read."""
 
     def __init__(self, source: _Files) -> None:
         self._source = source
@@ -278,7 +283,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return super().getDefaultReadLimit() if limit is None else ReadMaxFiles(int(limit))
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Set the last file of this run. The next run reads later files."""
+        """Set the last file that this run of the stream reads. Later files are read by the next run."""
         self._end = self._offset(self._marks())
 
     def latestOffset(  # noqa: N802

@@ -1,9 +1,10 @@
-"""The strategy `files`: each task reads the columns of its row groups and folds them.
+"""The strategy `files`: each task reads its row groups of Parquet files and folds them.
 
-Passing rows from the JVM to Python would cost more than the rest of the replay. So a task receives only the
-names of its files and returns partials. Row groups are packed into tasks of about equal bytes, at most one
-task for each core. There are more tasks only if a task would exceed `SHARE_BYTES_MAX`. A task makes one fold
-of all its row groups, so a thousand small files cost as much as one large file.
+If the JVM passed rows to Python, this would cost more than the rest of the replay. So a task receives only
+the names of its files, reads the needed columns itself, and returns partials. Row groups are distributed to
+tasks of about equal bytes. There is at most one task for each core, unless a task would exceed
+`SHARE_BYTES_MAX`. A task folds all its row groups together, so a thousand small files cost as much as one
+large file.
 """
 
 from __future__ import annotations
@@ -29,19 +30,21 @@ if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
 
 SHARE_BYTES_MIN: Final = 64 * 1024 * 1024
-"""A further task is started only for this many bytes of decoded columns. They take half a second, and hold a
-million events of 100,000 topics or twenty million events of 200 topics. A second task also needs a shuffle
-and a second stage."""
+"""The number of bytes of decoded columns for which one more task is started. A task folds this many bytes in
+half a second. They hold a million events of 100,000 topics, or twenty million events of 200 topics. A second
+task also needs a shuffle and a second stage."""
 
 SHARE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""The maximum number of bytes of columns for a task, so that a large input has many tasks to balance."""
+"""The maximum number of bytes of decoded columns in a task. So a large input has many tasks, which balance
+the load."""
 
 DRIVER_FILES_MAX: Final = 2_000
-"""The maximum number of files that the driver surveys itself. If there are more, a job surveys all files."""
+"""The maximum number of files that the driver surveys itself. For more files, a Spark job makes the
+survey."""
 
 
 class ReadPlan(NamedTuple):
-    """The row groups that each task reads."""
+    """The distribution of row groups to tasks."""
 
     shares: list[list[RowGroups]]
     has_resets: bool
@@ -50,11 +53,11 @@ class ReadPlan(NamedTuple):
 def plain_files(events: DataFrame) -> tuple[list[str], str]:
     """Return the Parquet files whose rows are exactly those of a DataFrame, or the reason why there are none.
 
-    The plan must be one relation of Parquet files in a plain index, without further nodes. A Delta table has
-    another index. The function parses the printed plan of `explain`, because Spark Connect gives clients no
-    other access to the plan. A classic session could read the JVM's objects, but a second method could give
-    another result. A plan in an unknown format counts as not plain, so the strategy `auto` then uses `rows`.
-    No job runs.
+    The plan of the DataFrame must be one relation of Parquet files in a plain index, without further nodes. A
+    Delta table has another kind of index. The function parses the plan that `explain` prints, because Spark
+    Connect gives clients no other access to the plan. A classic session could read the JVM's objects, but
+    then two methods could give different results. If the plan has an unknown format, the files do not count
+    as plain, and the strategy `auto` uses `rows`. No job runs.
     """
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -74,7 +77,8 @@ def plain_files(events: DataFrame) -> tuple[list[str], str]:
 def survey(events: DataFrame, paths: list[str]) -> tuple[ReadPlan | None, str]:
     """Return a plan for reading the files, or None and the reason why they cannot be read directly.
 
-    The driver reads the footers and the column `kind`. If the driver cannot read the files, a small job does.
+    The driver reads the footer and the column `kind` of each file. If it cannot read the files, a small job
+    reads them.
     """
     if paths and not is_readable(paths[0]):
         return None, f"{paths[0]}: Arrow has no file system for it"
@@ -97,13 +101,14 @@ _Found = tuple[str, "list[int] | None", bool, "Fields"]
 
 
 def _survey_files(session: SparkSession, paths: list[str]) -> list[_Found]:
-    # With Connect, a path of the server can be another file on this machine.
+    # With Connect, the same path can be another file on the server than on this machine.
     is_connect = type(session).__module__.startswith("pyspark.sql.connect")
     if not is_connect and len(paths) <= DRIVER_FILES_MAX:
         try:
             return [_survey_file(path) for path in paths]
         except (OSError, AckwellError):
-            # The driver may not reach the storage of the executors. They report the error.
+            # The driver may have no access to the storage, unlike the executors. If they have none either,
+            # they report the error.
             pass
 
     def survey_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,7 +130,10 @@ def _survey_file(path: str) -> _Found:
 
 
 def _difference(fields: Fields, expected: dict[str, DataType]) -> str:
-    """Return how the columns of a file differ from those of the DataFrame. Names may differ in case."""
+    """Return how the columns of a file differ from those of the DataFrame; an empty text if they do not.
+
+    Names may differ in case.
+    """
     own = {name.lower(): kind for name, kind in fields.items()}
     wanted = {name.lower(): kind for name, kind in expected.items()}
     missing, more = sorted(wanted.keys() - own.keys()), sorted(own.keys() - wanted.keys())
@@ -147,12 +155,12 @@ def _same_type(own: str, kind: DataType) -> bool:
         return own in ("string", "large_string")
     if isinstance(kind, ArrayType):
         return own.startswith(("list<", "large_list<"))
-    # Only time_ms has another type, and no fold reads it.
+    # Only the column `time_ms` has another type, and the fold does not read it.
     return True
 
 
 def _cores(session: SparkSession) -> int:
-    """Return the number of tasks that run at the same time, estimated if Spark does not report it."""
+    """Return the number of tasks that run at the same time. If Spark does not report it, estimate it."""
     try:
         return max(1, session.sparkContext.defaultParallelism)
     except Exception:  # Connect has no context, and the error depends on the version.
@@ -160,7 +168,10 @@ def _cores(session: SparkSession) -> int:
 
 
 def pack(groups: list[tuple[RowGroups, int]], cores: int) -> list[list[RowGroups]]:
-    """Return shares of the row groups, in order, with about the same number of bytes each."""
+    """Divide the row groups, in order, into shares with about the same number of bytes.
+
+    `groups` has the size of each row group in bytes.
+    """
     total = sum(size for _, size in groups)
     count = min(cores, max(1, total // SHARE_BYTES_MIN))
     while total / count > SHARE_BYTES_MAX:
@@ -188,7 +199,10 @@ def fold(
     strict: bool = False,
     whole: bool = False,
 ) -> DataFrame:
-    """Fold Parquet files into partials, with a task for each share; with `whole`, one share into cursors."""
+    """Fold Parquet files into partials, with a task for each share.
+
+    With `whole`, the only share is folded into cursors.
+    """
     function = FoldFiles(shares, resets, ordered=ordered, strict=strict, whole=whole)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""The replay of event files on a local Spark: `ackwell replay --spark`."""
+"""The replay of event files on a local Spark session, for `ackwell replay --spark`."""
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 
 
 def replay_files(files: Sequence[str | Path], *, at: int | None = None) -> list[SubscriptionState]:
-    """Replay files on Spark, as `ackwell.replay.replay_files` does. With `at`, Spark sorts all events."""
+    """Replay event files on Spark, with the result of `ackwell.replay.replay_files`.
+
+    With `at`, only the first `at` events are replayed. Spark then sorts all events.
+    """
     events = read_events(local_session(), *map(str, files))
     return collect_states(replay(events if at is None else first(events, at)))
 
 
 def first(events: DataFrame, at: int) -> DataFrame:
-    """Return the first `at` events in the order of replay."""
+    """Return the first `at` events in the order of replay: by file, then by sequence."""
     if "file" not in events.columns:
-        # Rows of plain Parquet have no file column. Spark provides the path.
+        # Rows of Parquet files may have no column `file`. Spark provides the path.
         events = events.withColumn("file", F.col("_metadata.file_path"))
     return events.orderBy("file", "sequence").limit(at)

@@ -1,4 +1,4 @@
-"""The acknowledgments that a restart would lose under given broker settings, for every subscription."""
+"""The acknowledgments that each subscription would lose in a restart of the broker with given settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def restart_audit(
     *,
     restarts: tuple[Restart, ...] = ("graceful", "crash"),
 ) -> DataFrame:
-    """Return the loss of each subscription in a restart and its reasons, greatest loss first.
+    """Return the messages that each subscription would lose in a restart, and why; greatest loss first.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def restart_audit(
     settings
         The settings of the broker; None for Pulsar 4.2's defaults.
     restarts
-        The restarts, with a row for each.
+        The kinds of restart. The result has a row for each subscription and kind.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""The ordered replay: pending acknowledgments by consumer at given times.
+"""The ordered replay: the pending entries of each consumer at given times.
 
-One exchange and one sort order the events of each topic, which are then streamed. A task holds the
-subscriptions of one topic at a time.
+Spark repartitions the events by topic once and sorts the events of each topic. A task then reads them as a
+stream, and holds the subscriptions of one topic at a time.
 """
 
 from __future__ import annotations
@@ -21,27 +21,30 @@ if TYPE_CHECKING:
 
 
 def ordered_replay(events: DataFrame, at_ms: Sequence[int] = (), *, strict: bool = False) -> DataFrame:
-    """Replay events in order; return pending acknowledgments by consumer, and redeliveries, at given times.
+    """Replay events in order; return the pending entries and redeliveries of consumers at given times.
 
     Parameters
     ----------
     events
-        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`. If several rows have the same file and
-        sequence, only one of them counts.
+        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`. If several rows have the same `file`
+        and `sequence`, only one of them counts.
     at_ms
-        Moments, in ms since the epoch. Each subscription has a row for each moment after its first event,
-        with the state after all events up to the moment. A further row has the state at the end.
+        The times for which the state is returned, in ms since the epoch. Each subscription has a row for each
+        of these times after its first event, with the state after all events up to this time. A further row
+        has the state after the last event.
     strict
-        Fail for the first subscription with invalid events, instead of returning its `error`.
+        If true, the query fails at the first subscription with invalid events. If false, the row of the
+        subscription has an `error`.
 
     Returns
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.MOMENTS`.
 
-    Deliveries are taken from the events, not dispatched again. The acknowledgments are those of `replay` for
-    the events up to the moment. A subscription with invalid events (an unreadable event, an acknowledgment of
-    an entry that was never published) has an `error` in its row. The others are not affected.
+    The consumer of a message is the one in the recorded delivery; nothing is dispatched again. The
+    acknowledgments are those of `replay` for the events up to the moment. A subscription with invalid events
+    (an unreadable event, an acknowledgment of an entry that was never published) has an `error` in its row.
+    The others are not affected.
     """
     moments = sorted(set(at_ms))
 

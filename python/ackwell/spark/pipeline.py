@@ -1,12 +1,12 @@
 """The unordered replay: from events to partials, and from partials to cursors.
 
-A partial is the folded state of some events of one subscription and one ledger. Partials merge in any order,
-and merging one twice changes nothing, so yesterday's partials and today's events give today's cursors. The
-events of one busy subscription are folded on all cores. The mark-delete position is computed only from the
-merged partials.
+A partial is the combined effect of some events of one subscription on one ledger. Partials can be merged in
+any order, and a partial that is merged twice counts once. So yesterday's partials and today's events give
+today's cursors. The events of one busy subscription are folded on all cores. The mark-delete position is
+computed only after all partials are merged.
 
-No row is sorted. Tasks read the columns of Parquet files directly (`files`), or Spark passes the needed
-columns of any DataFrame as Arrow batches (`rows`). Both use the same fold.
+Rows are not sorted. There are two strategies with the same fold. With `files`, tasks read the columns of
+Parquet files directly. With `rows`, Spark passes the needed columns of any DataFrame as Arrow batches.
 
 A subscription with invalid events (a row that is not an event, an acknowledgment of an entry that was never
 published, a batch index outside its batch) has an `error` in its row. The others are not affected. With
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ackwell.replay.states import SubscriptionState
 
 Strategy = Literal["auto", "files", "rows"]
-"""How to fold events; see `partials`."""
+"""The way in which events reach the fold; `partials` documents the values."""
 
 _NAMES = ("topic", "subscription")
 
@@ -48,7 +48,7 @@ def partials(
     start_from: DataFrame | None = None,
     strict: bool = False,
 ) -> DataFrame:
-    """Fold events into partials, with a row for each (topic, subscription, ledger) and task.
+    """Fold events into partials. Each task returns a row for each (topic, subscription, ledger).
 
     Parameters
     ----------
@@ -56,24 +56,26 @@ def partials(
         A DataFrame with the columns of `ackwell.spark.schema.EVENTS`, in any order and partitioning.
         Rows may be duplicated.
     strategy
-        `files`: tasks read the Parquet files of `events` directly, so `events` must be the unchanged result
-        of `spark.read.parquet`. `rows`: tasks fold the rows that Spark passes, from any source. `auto`:
-        `files` if `events` is the unchanged content of Parquet files, otherwise `rows`.
+        With `files`, tasks read the Parquet files of `events` directly, so `events` must be the unchanged
+        result of `spark.read.parquet`. With `rows`, tasks fold the rows that Spark passes, from any source.
+        `auto` means `files` if `events` is the unchanged content of Parquet files, otherwise `rows`.
     start_from
-        The states of subscriptions before the first event: cursors of an earlier replay
-        (`ackwell.spark.schema.CURSORS`) or dumps of stats-internal (`STATS`).
+        The states of subscriptions before the first event: cursors of an earlier replay, with the columns of
+        `ackwell.spark.schema.CURSORS`, or dumps of stats-internal, with those of `STATS`.
     strict
-        Fail for the first invalid event, instead of storing it as the error of its subscription.
+        If true, the query fails at the first invalid event. If false, the error is stored in the partials of
+        the event's subscription.
 
     Returns
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.PARTIALS`.
 
-    Raises `SchemaError` before any job starts if a column is missing or has a wrong type, and for the
-    strategy `files` if `events` is not the unchanged content of its files. While the query is built, `rows`
-    runs one small query for the seeks, cleared backlogs and transactions. For `files` the driver reads the
-    footers and the column `kind`, and runs that query only if there are such events.
+    Raises `SchemaError`, before any job starts, if a column is missing or has a wrong type. With the strategy
+    `files` it is also raised if `events` is not the unchanged content of Parquet files. While the query is
+    built, the strategy `rows` runs one small query for seeks, cleared backlogs and commits. With the strategy
+    `files`, the driver reads the footers and the column `kind` of the files, and runs this query only if
+    there are such events.
     """
     return _start(_fold(events, strategy, ordered=True, strict=strict).folded, start_from)
 
@@ -81,7 +83,7 @@ def partials(
 class _Folded(NamedTuple):
     folded: DataFrame
     is_cursors: bool = False
-    """Whether the result is already the table `CURSORS`."""
+    """Whether `folded` has the columns of the table `CURSORS`, not of `PARTIALS`."""
 
 
 def _fold(
@@ -118,34 +120,37 @@ def _start(parts: DataFrame, start_from: DataFrame | None) -> DataFrame:
 
 
 def merge(*parts: DataFrame) -> DataFrame:
-    """Merge partials into one row for each (topic, subscription, ledger)."""
+    """Merge partials. The result has one row for each (topic, subscription, ledger)."""
     return _union(parts).repartition(*_NAMES, "ledger_id").mapInArrow(tasks.merge, PARTIALS)
 
 
 def cursors(parts: DataFrame, ledgers: DataFrame | None = None, *, strict: bool = False) -> DataFrame:
-    """Return the cursor of each subscription from its partials.
+    """Merge the partials of each subscription, and return its cursor.
 
     Parameters
     ----------
     parts
         Partials, merged or not. Combine several tables with `unionByName` or `merge`.
     ledgers
-        The topics' ledgers (`ackwell.spark.schema.LEDGERS`), instead of the ledgers of the events.
+        The ledgers of the topics, with the columns of `ackwell.spark.schema.LEDGERS`. They replace the
+        ledgers that the events contain.
     strict
-        Fail for the first subscription with invalid events, instead of returning its `error`.
+        If true, the query fails at the first subscription with invalid events. If false, the row of the
+        subscription has an `error`.
 
     Returns
     -------
     DataFrame
         With the columns of `ackwell.spark.schema.CURSORS`, a row for each (topic, subscription).
 
-    The memory of a task is the state of the topics in its partition.
+    A task holds the state of all topics in its partition in memory.
     """
     rows = conform(parts, table_schemas.PARTIALS, "partials")
     if ledgers is not None:
         rows = rows.withColumn("directory", F.lit(None).cast("map<bigint,bigint>"))
         rows = rows.unionByName(_directories(rows, conform(ledgers, table_schemas.LEDGERS, "ledgers")))
-    # By topic, because the events of a topic apply to each of its subscriptions.
+    # Rows are partitioned by topic, because publishes and other events of a topic apply to each of its
+    # subscriptions.
     function = tasks.Finish(strict=strict)
     return rows.repartition("topic").mapInArrow(lambda batches: function(batches), CURSORS)
 
@@ -160,9 +165,9 @@ def replay(
 ) -> DataFrame:
     """Replay events into cursors, a row for each (topic, subscription).
 
-    The result equals `cursors(partials(events))` and costs less: no later seek is possible, so the order of
-    acknowledgments is not kept. `partials` documents `events`, `strategy` and `start_from`; `cursors`
-    documents `ledgers` and `strict`. `events.transform(spark.replay)` works as well.
+    The result equals `cursors(partials(events))`. It costs less, because the order of acknowledgments is not
+    stored: no partials with a later seek can be added. `partials` documents `events`, `strategy` and
+    `start_from`; `cursors` documents `ledgers` and `strict`. `events.transform(spark.replay)` works as well.
     """
     alone = ledgers is None and start_from is None
     folded, is_cursors = _fold(events, strategy, ordered=False, strict=strict, whole=alone)
@@ -170,7 +175,7 @@ def replay(
 
 
 def overview(cursors: DataFrame) -> DataFrame:
-    """Return eight readable columns of cursors, greatest loss in a restart first.
+    """Return eight readable columns of cursors. Rows with the greatest loss in a restart come first.
 
     `cursors` is the result of `replay` or `cursors`. Columns: topic, subscription, mark_delete (the
     position), ranges, batches (partly acknowledged), backlog (entries), bytes (in the broker's form
@@ -194,9 +199,9 @@ def overview(cursors: DataFrame) -> DataFrame:
 
 
 def explode_ranges(cursors: DataFrame) -> DataFrame:
-    """Return a row for each range of individually deleted messages, `(lower, upper]` of one ledger.
+    """Return a row for each range `(lower, upper]` of individually deleted messages in one ledger.
 
-    The columns are those of `ackwell.spark.schema.RANGES`; `cursors` has those of `CURSORS`.
+    `cursors` has the columns of `ackwell.spark.schema.CURSORS`. The result has those of `RANGES`.
     """
     from ackwell.spark.schema import RANGES
 
@@ -205,9 +210,9 @@ def explode_ranges(cursors: DataFrame) -> DataFrame:
 
 
 def collect_states(table: DataFrame) -> list[SubscriptionState]:
-    """Collect cursors on the driver as the states of local replay, by topic and subscription.
+    """Collect cursors on the driver, as a list of states in the order of topic and subscription.
 
-    Raises `ProtocolError` if a row has an `error`.
+    The states are those that a local replay returns. Raises `ProtocolError` if a row has an `error`.
     """
     rows = conform(table, table_schemas.CURSORS, "cursors").orderBy(*_NAMES)
     return [state_of_row(row.asDict()) for row in rows.collect()]
@@ -221,7 +226,7 @@ def _union(parts: tuple[DataFrame, ...]) -> DataFrame:
 
 
 def _directories(rows: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return a row with the ledgers of each topic."""
+    """Return partials that contain only ledgers: one row for each topic, with its ledgers as a map."""
     entry = F.struct("ledger_id", "entries")
     directory = ledgers.groupBy("topic", "ledger_id").agg(F.max("entries").alias("entries"))
     return (

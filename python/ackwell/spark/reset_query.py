@@ -1,7 +1,7 @@
-"""The query that finds the resets (`ackwell.replay.resets`) in a DataFrame of events.
+"""The query that finds the resets in a DataFrame of events: seeks, cleared backlogs and commits.
 
-Resets are rare. One small query, which reads the dictionary pages of the column `kind`, finds them while the
-pipeline is built.
+`ackwell.replay.resets` documents resets. They are rare. One small query finds them while the pipeline is
+built; it reads the dictionary pages of the column `kind`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ORDER = ("file", "sequence")
 
 
 def find_resets(events: DataFrame) -> Resets:
-    """Find the resets of events (columns as in the table `EVENTS`)."""
+    """Return the resets in events. The columns of `events` are those of the table `EVENTS`."""
     ordered = events.withColumn("file", F.coalesce("file", F.lit(""))).withColumn(
         "subscription", F.coalesce("subscription", F.lit(""))
     )
@@ -58,7 +58,7 @@ def find_resets(events: DataFrame) -> Resets:
 
 
 def _published_before(ordered: DataFrame, clears: dict[Name, Order]) -> dict[Name, Position]:
-    """Return the last position that was published before each cleared backlog, by subscription."""
+    """Return, for each subscription with a cleared backlog, the last position published before it."""
     cleared = ordered.sparkSession.createDataFrame(
         [(*name, *order) for name, order in clears.items()],
         "topic string, cleared string, cleared_file string, cleared_sequence bigint",

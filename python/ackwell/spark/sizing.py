@@ -1,4 +1,4 @@
-"""Sizes of delayed-message indexes, and the recommended bucket width, for recorded traffic."""
+"""The sizes of indexes of delayed messages for recorded traffic, and the bucket width to recommend."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WIDTHS_MS: Final = (1, 64, 1_024, 16_384, 262_144)
-"""The default bucket widths, from exact times to four minutes. Pulsar's default tick of 1,000 ms makes
-buckets of 512 ms."""
+"""The default bucket widths in ms, from exact times to four minutes. For comparison, Pulsar's default tick of
+1,000 ms makes buckets of 512 ms."""
 
 
 def delayed_sizing(events: DataFrame, widths_ms: Sequence[int] | None = None) -> DataFrame:
-    """Return the sizes of the indexes of delayed messages, by subscription and width.
+    """Return the size of each index of delayed messages, for each subscription and bucket width.
 
     Parameters
     ----------
     events
-        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`; only its publishes with a
-        `deliver_at_ms` are used. Duplicates count once.
+        A DataFrame with the columns of `ackwell.spark.schema.EVENTS`. Only publishes with a `deliver_at_ms`
+        are used. Duplicates count once.
     widths_ms
-        Bucket widths, in ms, each at least 1.
+        The bucket widths to measure, in ms, each at least 1. The default is `WIDTHS_MS`.
 
     Returns
     -------
     DataFrame
-        With the columns of `ackwell.spark.schema.SIZING`, a row for each subscription and width. The bytes
-        are those of the structures with all delayed messages at once: an upper bound for an index that also
-        removes messages.
+        With the columns of `ackwell.spark.schema.SIZING`, a row for each subscription and width. Each size
+        is measured when all delayed messages of the recording are in the index. In operation an index also
+        removes messages, so its size is at most the measured one.
 
-    A task holds the delayed messages of one subscription, some tens of bytes each.
+    A task holds all delayed messages of one subscription, some tens of bytes each.
     """
     widths = sorted(set(widths_ms or WIDTHS_MS))
     if not widths or widths[0] < 1:

@@ -1,15 +1,16 @@
 """Cursors of a stream of events: each micro-batch is folded and merged with the stored state.
 
-Rows are folded before the shuffle. Subscriptions are grouped into buckets by topic. One native call merges
-and returns the partials of a bucket, so a micro-batch costs the same for 200 subscriptions as for 20,000.
-State is written like a log. A micro-batch writes a *young* blob with the recently changed partials. When the
-young blob is full, its older partials move to blobs that are never rewritten. Partials can be merged in any
-order and more than once. So late and duplicate events are harmless, and outdated partials in old blobs need
-not be deleted.
+Rows are folded before the shuffle. Topics, with their subscriptions, are divided into buckets. One native
+call merges all partials of a bucket, so a micro-batch costs the same for 200 subscriptions as for 20,000.
 
-Order matters only for seeks: the events of a subscription with seeks must arrive in order and in one task
-(one partition of a topic, one file), and a cleared backlog must have its position. An invalid event becomes
-the `error` of its subscription, and the stream continues.
+The state of a bucket is written like a log. Each micro-batch writes a *young* blob with the partials that
+changed recently. When the young blob is full, its older partials move to another blob that is never
+rewritten. Partials can be merged in any order and more than once. So late and duplicate events are harmless,
+and outdated partials in old blobs need not be deleted.
+
+Order matters only for seeks. The events of a subscription with seeks must arrive in order and in one task
+(one partition of a topic, one file), and the event of a cleared backlog must have a position. An invalid
+event becomes the `error` of its subscription, and the stream continues.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 _BUCKETS = 64
-"""The default number of buckets: more than the cores, because a task processes one bucket at a time. Each
-bucket costs some milliseconds."""
+"""The default number of buckets. A task processes one bucket at a time, so there should be more buckets than
+cores. Each bucket costs some milliseconds in a micro-batch."""
 
 
 def cursor_stream(
@@ -47,20 +48,20 @@ def cursor_stream(
     events
         A streaming DataFrame with the columns of `ackwell.spark.schema.EVENTS`.
     forget_after
-        Delete the state of a subscription if neither it nor its topic has had an event for this time. The
-        first micro-batch after this time deletes it. None never deletes. Set
-        `spark.sql.streaming.noDataMicroBatches.enabled` to false, as `local_session` does, or Spark runs
-        empty micro-batches without end.
+        The time after which the state of a subscription is deleted if neither the subscription nor its topic
+        has had an event. The first micro-batch after this time deletes it. With None, no state is deleted.
+        Set `spark.sql.streaming.noDataMicroBatches.enabled` to false, as `local_session` does. Otherwise
+        Spark runs empty micro-batches without end.
     buckets
-        The number of parts into which topics are divided. It is fixed in the checkpoint, like the number of
-        shuffle partitions.
+        The number of buckets into which topics are divided. After the first start it cannot be changed,
+        because the checkpoint depends on it. The same is true of the number of shuffle partitions.
 
     Returns
     -------
     DataFrame
-        A streaming DataFrame with the columns of `ackwell.spark.schema.CURSORS`. The caller calls
-        `writeStream` with output mode `update` and a checkpoint location. The checkpoint fixes the number of
-        shuffle partitions; set it to two to four times the cores before the first start.
+        A streaming DataFrame with the columns of `ackwell.spark.schema.CURSORS`. Write it by `writeStream`
+        with output mode `update` and a checkpoint location. Before the first start, set the number of shuffle
+        partitions to two to four times the number of cores.
 
     The stream needs the RocksDB state store, which `local_session` sets, and the package protobuf.
     """
@@ -81,7 +82,10 @@ def cursor_stream(
 
 
 class _Bucket(StatefulProcessor):
-    """The state of the topics in one bucket: blobs of partials by number. Number 0 is the young blob."""
+    """The processor of one bucket of topics. Its state is a map from a number to a blob of partials.
+
+    Number 0 is the young blob.
+    """
 
     def __init__(self, forget_after_ms: int | None) -> None:
         self._forget_after_ms = forget_after_ms
@@ -97,11 +101,11 @@ class _Bucket(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Merge the micro-batch's partials into the state, and return the cursors that it changed."""
+        """Merge the partials of a micro-batch into the state, and yield the cursors that this changes."""
         now_ms = None if self._forget_after_ms is None else timerValues.getCurrentProcessingTimeInMs()
         bucket = self._bucket()
         bucket.join((bytes(row.payload) for row in rows), now_ms)
-        # After the join, so the subscriptions of this micro-batch stay.
+        # Subscriptions are deleted after the join, so those of this micro-batch stay.
         self._forget(bucket, now_ms)
         self._store(bucket)
         self._wait(bucket, now_ms)
@@ -114,7 +118,7 @@ class _Bucket(StatefulProcessor):
         timerValues: Any,  # noqa: N803
         expiredTimerInfo: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Delete the subscriptions without an event in the time `forget_after`. Yields no rows."""
+        """Delete the subscriptions that had no event for the time `forget_after`. Yield no rows."""
         self._expiry.clear()
         now_ms = timerValues.getCurrentProcessingTimeInMs()
         bucket = self._bucket()
@@ -141,7 +145,7 @@ class _Bucket(StatefulProcessor):
                 self._blobs.updateValue((number,), (blob,))
 
     def _wait(self, bucket: tasks.Bucket, now_ms: int | None) -> None:
-        """Set a timer for the subscription whose last event is the oldest."""
+        """Set a timer for the time at which the first subscription can be deleted, unless a timer is set."""
         if self._forget_after_ms is None or now_ms is None or self._expiry.exists():
             return
         first_ms = bucket.oldest_event_ms()
@@ -152,7 +156,7 @@ class _Bucket(StatefulProcessor):
 
 
 class _PandasBucket(_Bucket):
-    """The state of one bucket on Spark 4.0, which passes pandas DataFrames instead of rows."""
+    """The processor of one bucket on Spark 4.0, which passes pandas DataFrames instead of rows."""
 
     def handleInputRows(self, key: tuple[int], rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
         """Do the same as `_Bucket.handleInputRows` with pandas DataFrames."""

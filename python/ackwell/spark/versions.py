@@ -1,4 +1,4 @@
-"""The installed version of Spark, and the error for a feature that needs a newer one."""
+"""The installed version of Spark, and the error for features that need a newer version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackwell.errors import AckwellError
 
 
 class SparkVersionError(AckwellError):
-    """A feature needs a newer Spark than the installed one."""
+    """A feature needs a newer version of Spark than the installed one."""
 
 
 def is_at_least(version: str) -> bool:
@@ -32,7 +32,7 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """Return the exception types of Spark. PySpark 3.5 raises an error in a task as Py4J's exception."""
+    """Return the types of Spark's exceptions. In PySpark 3.5, an error in a task has a type of Py4J."""
     from pyspark.errors import PySparkException
 
     if is_at_least("4.0"):

@@ -65,7 +65,7 @@ _HOMES = {
     "ValidationError": "ackwell.protocol.command_ack",
     "sticky_key_hash": ".sticky_key",
 }
-"""The module of each public name."""
+"""Public name → the module that defines it."""
 
 __all__ = sorted(_HOMES)
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,12 +1,13 @@
-"""Ack timeouts: find the messages that one consumer did not acknowledge in time.
+"""Ack timeouts: find the messages that a consumer did not acknowledge in time.
 
-Messages delivered within one tick share a deadline, so the tracker is a queue of `(deadline, position set)`
-pairs. A message costs one bit, and its acknowledgment costs nothing. When a deadline passes, the positions in
-its set that are still pending have timed out. A message that is returned before its deadline is removed from
-the set, so only the deadline of its next delivery counts.
+All messages delivered within one tick have the same deadline. The tracker is a queue of pairs of a deadline
+and the set of positions with this deadline. A message costs one bit, and its acknowledgment costs nothing.
+When a deadline passes, the positions of its set that are still pending have timed out. If a message is
+returned before its deadline, it is removed from the set. So if it is delivered again, only the new deadline
+counts.
 
-Extending a deadline adds the message to a later set. The message also stays in the earlier set until that set
-reaches the front of the queue, so an extension needs no search.
+An extension adds the message to the set of a later deadline. The message also stays in its earlier set until
+the earlier deadline passes, so an extension needs no search.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class AckTimeouts(EqualByState):
-    """The deadlines of one consumer's deliveries."""
+    """The ack-timeout deadlines of the entries that one consumer has."""
 
     __slots__ = ("_extended", "_sets", "_structures", "_tick_ms", "_timeout_ms")
 
@@ -38,15 +39,15 @@ class AckTimeouts(EqualByState):
         """Position of each extended message → its current deadline."""
 
     def start(self, ledger_id: int, entry_id: int, now_ms: int) -> None:
-        """Set the deadline of one entry; O(1)."""
+        """Start the timeout of one entry that is delivered at `now_ms`; O(1)."""
         self._open(now_ms).add(ledger_id, entry_id)
 
     def start_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int) -> None:
-        """Set the same deadline for many entries."""
+        """Start the timeouts of many entries that are delivered at `now_ms`."""
         self._open(now_ms).add_many(ledger_ids, entry_ids)
 
     def extend(self, position: Position, now_ms: int) -> None:
-        """Set a new deadline for an entry; O(1)."""
+        """Restart the timeout of an entry at `now_ms`; O(1)."""
         self._open(now_ms).add(*position)
         self._extended[position] = self._sets[-1][0]
 
@@ -63,9 +64,9 @@ class AckTimeouts(EqualByState):
         self._extended.clear()
 
     def pop_due(self, now_ms: int) -> list[Position]:
-        """Remove and return the positions whose deadline has passed.
+        """Remove all deadlines that have passed, and return their positions.
 
-        The caller skips positions that are not pending.
+        The result can contain positions that are no longer pending. The caller skips them.
         """
         due: list[Position] = []
         while self._sets and self._sets[0][0] <= now_ms:
@@ -77,7 +78,7 @@ class AckTimeouts(EqualByState):
         return due
 
     def next_due_ms(self) -> int | None:
-        """Return the next deadline, or `None`. Amortised O(1) for each extension."""
+        """Return the earliest deadline, or `None` if there is none. Amortised O(1) for each extension."""
         while self._sets:
             deadline_ms, positions = self._sets[0]
             first = next(positions.positions(), None)
@@ -91,7 +92,7 @@ class AckTimeouts(EqualByState):
 
     @property
     def nbytes(self) -> int:
-        """The heap bytes of all sets."""
+        """The heap bytes of the sets and of the map of extended messages."""
         return sum(positions.nbytes for _, positions in self._sets) + self._extended.__sizeof__()
 
     def _open(self, now_ms: int) -> PositionRangeSet:

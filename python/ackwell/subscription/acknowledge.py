@@ -3,8 +3,7 @@
 A message that an open transaction acknowledged is *held*: it is not delivered before the transaction ends.
 
 The rules are those of the broker. `ackwell.cursor` implements the rules of the mark-delete position, and this
-module implements the others. Every check comes before the first change, so a refused acknowledgment has no
-effect.
+module all other rules. Every check comes before the first change, so a refused acknowledgment has no effect.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ BEFORE_ALL: Final = Position(0, -1)
 
 
 class Acknowledgments:
-    """The application of acknowledgments, plain or in a transaction."""
+    """Applies acknowledgments, in a transaction or without one, to the state of a subscription."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     @property
     def last_position(self) -> Position | None:
-        """The last entry of the topic. Greater positions were never published."""
+        """The position of the topic's last entry. No entry with a greater position was ever published."""
         return self._state.cursor.ledgers.last_position
 
     def check_exists(self, position: Position) -> bool:
@@ -56,7 +55,7 @@ class Acknowledgments:
         return False
 
     def ack(self, consumer: Consumer | None, ledger_id: int, entry_id: int) -> bool:
-        """Acknowledge one whole entry; return whether this changed anything."""
+        """Acknowledge one whole entry; return whether the call changed anything."""
         state = self._state
         try:
             changed = state.cursor.ack(ledger_id, entry_id)
@@ -76,7 +75,7 @@ class Acknowledgments:
         return changed
 
     def ack_many(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> int:
-        """Acknowledge many whole entries; return the number that changed.
+        """Acknowledge many whole entries; return the number of newly acknowledged entries.
 
         Nothing changes if a position is negative (`ValueError`) or after the topic's last entry
         (`ProtocolError`).
@@ -91,7 +90,7 @@ class Acknowledgments:
         return changed
 
     def _forget_acked(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Remove acknowledged entries from the consumers and from all other parts of the state."""
+        """Remove acknowledged entries from the consumers, the queue, the counts and the back-offs."""
         state = self._state
         if state.policy.individual:
             state.consumers.remove_acknowledged_many(consumer, ledger_ids, entry_ids)
@@ -103,7 +102,7 @@ class Acknowledgments:
             self._existing(ledger_ids, entry_ids)
 
     def partial_ack_keeps_blocked(self) -> bool:
-        """Return whether any consumer is blocked and stays blocked if it acknowledges part of a batch."""
+        """Return whether a consumer is blocked and an acknowledgment of part of a batch cannot unblock it."""
         state = self._state
         return not state.settings.partial_ack_unblocks and any(each.blocked for each in state.consumers)
 
@@ -117,7 +116,10 @@ class Acknowledgments:
     def ack_part(
         self, consumer: Consumer | None, ledger_id: int, entry_id: int, ack_set: Sequence[int]
     ) -> bool:
-        """Acknowledge the messages with a clear bit in `ack_set`; return whether this changed anything."""
+        """Acknowledge those messages of a batch whose bit in `ack_set` is clear.
+
+        Return whether anything changed.
+        """
         if not ack_set:
             return self.ack(consumer, ledger_id, entry_id)
         state = self._state
@@ -152,10 +154,10 @@ class Acknowledgments:
         entry_ids: Int64s,
         ack_sets: tuple[Int64s, Int64s],
     ) -> int:
-        """Acknowledge parts of many batches; return the number that changed.
+        """Acknowledge parts of many batches; return the number of batches that changed.
 
-        `ack_sets` has the form that `Cursor.ack_many` accepts. Each row has the effect of `ack_part`, in
-        order.
+        `ack_sets` has the form that `Cursor.ack_many` accepts. The effect is that of one `ack_part` for each
+        row, in order.
         """
         state = self._state
         cursor, settings = state.cursor, state.settings
@@ -190,20 +192,21 @@ class Acknowledgments:
         return int((left >= 0).sum())
 
     def _note_plain_ack(self, consumer: Consumer | None, position: Position, acked_bits: int) -> None:
-        """Record the acknowledged messages of a batch, so that no transaction can acknowledge them later."""
+        """Record acknowledged messages of a batch. A transaction that acknowledges them later is refused."""
         state = self._state
         state.transactions.note_plain_ack(position, acked_bits)
         if state.transactions.kept.get(position) == WHOLE:
-            # It is never delivered again, although the cursor does not count it as acknowledged.
+            # The entry is never delivered again, although the cursor does not count it as acknowledged.
             state.consumers.remove_pending(*position, consumer)
             state.replay.discard(*position)
 
     def ack_cumulative(
         self, position: Position, ack_set: Sequence[int], properties: Mapping[str, int] | None = None
     ) -> bool:
-        """Acknowledge all entries before a position, and the messages at the position with a clear bit.
+        """Acknowledge all entries before a position, and a part of the entry at the position.
 
-        Return whether this changed anything. `Cursor.ack_cumulative` documents `properties`.
+        This part consists of the messages whose bit in `ack_set` is clear. Without an `ack_set` it is the
+        whole entry. Return whether anything changed. `Cursor.ack_cumulative` documents `properties`.
         """
         if not self.check_exists(position):
             if self._state.cursor.settings.refuse_cumulative_behind:
@@ -214,9 +217,9 @@ class Acknowledgments:
         return changed
 
     def unacked_bits(self, position: Position) -> int:
-        """Return the messages of an entry that are neither acknowledged nor held, as bits.
+        """Return the messages of an entry that are neither acknowledged nor held in a transaction, as bits.
 
-        The value `WHOLE` means all messages.
+        `WHOLE` means all messages of the entry.
         """
         unacked = self._state.cursor.unacked_bits(*position)
         bits = WHOLE if unacked is None else unacked
@@ -225,7 +228,7 @@ class Acknowledgments:
     def hold(
         self, consumer: Consumer | None, transaction: TransactionId, messages: Sequence[MessageId]
     ) -> int:
-        """Hold messages in a transaction; return the number of entries with newly held messages.
+        """Hold the messages that a transaction acknowledges; return the number of entries with such messages.
 
         Raises `ProtocolError` if a message is already acknowledged or held by an open transaction.
         """
@@ -249,7 +252,7 @@ class Acknowledgments:
         return len(held_entries)
 
     def hold_cumulative(self, transaction: TransactionId, position: Position, unacked_bits: int) -> None:
-        """Hold everything up to a position in a transaction."""
+        """Hold all messages up to a position for a cumulative acknowledgment of a transaction."""
         if not self.check_exists(position) or position <= self._state.cursor.mark_delete_position:
             raise _refused(f"{position} is already acknowledged")
         self._state.transactions.check_cumulative(transaction, position, unacked_bits)
@@ -271,9 +274,10 @@ class Acknowledgments:
         return changed
 
     def abort(self, transaction: TransactionId) -> int:
-        """Release the messages that a transaction holds; return the number of entries to redeliver.
+        """Release the messages that a transaction holds; return the number of entries with such messages.
 
-        On Shared and Key_Shared each entry is queued; otherwise everything unacknowledged is read again.
+        On Shared and Key_Shared each of these entries is queued. On Exclusive and Failover all unacknowledged
+        entries become unread.
         """
         state = self._state
         content = self._end(transaction)
@@ -294,16 +298,16 @@ class Acknowledgments:
                 # Reading may have passed the held entry without checking its delivery time.
                 state.replay.add_unseen(position, held.sticky_key_hash or None)
             elif state.settings.idle_reads_again:
-                # A broker counts it, although it reads it for the first time.
+                # A broker increases the count, although it delivers the entry for the first time.
                 state.counts.increment(*position)
             state.transactions.clear_waiting(position)
             state.stop_retrying(*position)
         return len(content.entries)
 
     def _commit_cumulative(self, position: Position, ack_set: Sequence[int]) -> bool:
-        """Acknowledge everything up to a position.
+        """Acknowledge all messages up to a position.
 
-        Return False if the mark-delete position is already there or later.
+        Return False if the mark-delete position is already at or after it.
         """
         if position <= self._state.cursor.mark_delete_position:
             return False
@@ -313,7 +317,7 @@ class Acknowledgments:
         """Close a transaction and return its content.
 
         If `cumulative_hides_individual` is set and any open transaction has a cumulative acknowledgment, only
-        the cumulative acknowledgment of this transaction ends. Its individual acknowledgments stay open.
+        the cumulative acknowledgment of the given transaction ends. Its individual acknowledgments stay open.
         """
         transactions = self._state.transactions
         if self._state.settings.cumulative_hides_individual and transactions.cumulative:
@@ -330,15 +334,19 @@ class Acknowledgments:
         state.transactions.hold(transaction, position, held._replace(sticky_key_hash=sticky_key_hash))
         unacked = self.unacked_bits(position)
         before = value[0] if value is not None else 0
-        # Without an acknowledged index, only the pending entry has the batch's size. At least one message
-        # remains, because the client may have named a wrong size, and no other event would deliver the rest.
+        # If no message of the batch is acknowledged, only the pending entry has the batch size. At least one
+        # message remains, because the client may have sent a wrong batch size, and no other event would
+        # deliver the rest.
         remaining = unacked.bit_count() if unacked >= 0 else max(before - held.acked_bits.bit_count(), 1)
         self._lower(position, remaining, owner, unblocks=state.settings.transaction_part_unblocks)
 
     def _lower(
         self, position: Position, remaining: int, consumer: Consumer | None, *, unblocks: bool
     ) -> None:
-        """Set the remaining messages of a pending entry; take the entry back if none needs delivery."""
+        """Set the remaining messages of a pending entry.
+
+        If no message of the entry needs delivery, remove the entry from its consumer.
+        """
         state = self._state
         if state.unread.needs_delivery(*position):
             state.consumers.reduce(*position, remaining, consumer, unblocks=unblocks)
@@ -352,7 +360,7 @@ class Acknowledgments:
             state.replay.discard(*position)
 
     def _keep_waiting(self, position: Position) -> None:
-        """Block the hash of a waiting message until the transactions that hold the message end."""
+        """Block the hash of a message that waits for redelivery, while open transactions hold the message."""
         state = self._state
         if not state.holds_waiting:
             return
@@ -365,7 +373,7 @@ class Acknowledgments:
 
 
 def _acked_bits(message: MessageId) -> int:
-    """Return the messages that an acknowledgment in a transaction names, as bits."""
+    """Return the messages of an entry that an acknowledgment in a transaction acknowledges, as bits."""
     unacked = from_words(message.ack_set)
     sized = message.batch_size is not None and message.batch_size >= 1
     if not unacked and not (message.ack_set and sized):

@@ -1,4 +1,4 @@
-"""Notifications to the consumers of a Failover subscription when the active one changes."""
+"""The notifications to the consumers of a Failover subscription after a change of the active consumer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class ActiveChange(NamedTuple):
-    """The notification of one consumer: the broker's `CommandActiveConsumerChange`."""
+    """The broker's `CommandActiveConsumerChange` to one consumer: whether this consumer is now active."""
 
     consumer: ConsumerKey
     active: bool
@@ -20,15 +20,19 @@ class Removal(NamedTuple):
     """The result of removing a consumer."""
 
     entries: int
-    """The number of entries that the removed consumer had, which will be redelivered."""
+    """The number of entries that were pending at the removed consumer. They will be redelivered."""
     active_changes: list[ActiveChange]
-    """On Failover, the notifications for the other consumers."""
+    """The notifications to send to the other consumers of a Failover subscription."""
 
 
 def active_changes(
     consumers: Consumers, before: Consumer | None, active: Consumer | None, joined: Consumer | None = None
 ) -> list[ActiveChange]:
-    """Return the notifications: for each consumer if another one is now active, else for the joined one."""
+    """Return the notifications after a change of the consumers.
+
+    If the active consumer changed, each consumer gets a notification. Otherwise only the consumer that joined
+    gets one.
+    """
     if active is before:
         return [] if joined is None else [ActiveChange(joined.key, joined is active)]
     return [ActiveChange(each.key, each is active) for each in consumers]

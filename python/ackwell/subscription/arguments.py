@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 TIME_MAX_MS: Final = 2**62
-"""The latest valid time. Adding a delay to it does not overflow an int64."""
+"""The latest valid time, in ms. A valid delay added to this time does not exceed int64."""
 
 
 def integer(name: str, value: int, minimum: int = INT64_MIN, maximum: int = INT64_MAX) -> int:
-    """Check that an argument is an integer within bounds, and return it.
+    """Check that an argument is an integer from `minimum` to `maximum`, and return it.
 
     >>> integer("permits", 3, 0)
     3
@@ -46,13 +46,15 @@ def integer(name: str, value: int, minimum: int = INT64_MIN, maximum: int = INT6
 
 
 Place: TypeAlias = int | tuple[int, int]
-"""A position, or its ledger id if the entry id is the next argument."""
+"""A position, or only its ledger id if the call passes the entry id as the next argument."""
 
 
 def position(
     place: Place, entry_id: int | None = None, ledger_id_min: int = 0, entry_id_min: int = 0
 ) -> Position:
-    """Check a position, or two ids, and return the position; the default minimum of both ids is 0.
+    """Check a position, given as one value or as two ids, and return it.
+
+    Each id has a minimum, which is 0 by default.
 
     >>> position((3, 1)) == position(3, 1)
     True
@@ -66,7 +68,7 @@ def position(
 
 
 def ids(place: Place) -> tuple[int, int]:
-    """Return the two ids of a position without a check of their values; `TypeError` for a single id."""
+    """Return the two ids of a position, without a check of the ids; `TypeError` for a single integer."""
     if isinstance(place, tuple) and len(place) == 2:
         return place
     raise TypeError(f"expected a position or two ids, got {place!r}")
@@ -78,12 +80,12 @@ def time_ms(name: str, value: int) -> int:
 
 
 def batch_size(value: int) -> int:
-    """Check and return a batch size; `LimitError` if it is more than a broker can hold."""
+    """Check and return a batch size; raise `LimitError` if no broker accepts a batch of this size."""
     return check_batch_size(integer("batch_size", value))
 
 
 def transaction(value: TransactionId) -> TransactionId:
-    """Check and return a transaction id, whose halves are unsigned 64-bit integers."""
+    """Check and return a transaction id, which consists of two unsigned 64-bit integers."""
     most_bits, least_bits = value
     return TransactionId(
         integer("most_bits", most_bits, 0, UINT64_MAX), integer("least_bits", least_bits, 0, UINT64_MAX)
@@ -93,7 +95,10 @@ def transaction(value: TransactionId) -> TransactionId:
 def position_columns(
     ledger_ids: ArrayLike, entry_ids: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return two id columns as int64 arrays; `ValueError` for unequal lengths or a negative id."""
+    """Check two columns of ids and return them as int64 arrays.
+
+    Raises `ValueError` if the lengths differ or an id is negative.
+    """
     ledgers, entries = as_int64(ledger_ids), as_int64(entry_ids)
     same_length(ledgers, entries)
     if len(ledgers) and (ledgers.min() < 0 or entries.min() < 0):
@@ -102,7 +107,7 @@ def position_columns(
 
 
 def position_list(pairs: Iterable[tuple[int, int]]) -> list[Position]:
-    """Convert pairs of ids to positions."""
+    """Check pairs of ids and return them as positions."""
     found = []
     for pair in pairs:
         ledger_id, entry_id = pair
@@ -111,7 +116,7 @@ def position_list(pairs: Iterable[tuple[int, int]]) -> list[Position]:
 
 
 def ack_set_words(ack_set: Sequence[int]) -> tuple[int, ...]:
-    """Check and return the words of an ack set; `LimitError` for more than a batch can have."""
+    """Check and return the words of an ack set; raise `LimitError` for more words than a batch can have."""
     if isinstance(ack_set, (str, bytes)):
         raise TypeError(f"ack_set is {ack_set!r}; expected 64-bit words")
     found = tuple(ack_set)
@@ -122,9 +127,10 @@ def ack_set_words(ack_set: Sequence[int]) -> tuple[int, ...]:
 def word_columns(
     rows: int, starts: ArrayLike, words: ArrayLike
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Check the ack sets of many rows; return the index of each row's first word, and all words.
+    """Check the ack sets of many rows, and return them as two int64 arrays.
 
-    Raises `LimitError` if a row has too many words.
+    The first array has the index of each row's first word, then the number of all words. The second array has
+    the words. Raises `LimitError` if a row has too many words.
     """
     firsts, all_words = as_int64(starts), as_int64(words)
     counts = firsts[1:] - firsts[:-1]
@@ -140,7 +146,7 @@ def check_hash(sticky_key_hash: int) -> int:
 
 
 def hash_ranges(ranges: Sequence[HashRange]) -> list[HashRange]:
-    """Return hash ranges as pairs of integers."""
+    """Check hash ranges, and return them as pairs of integers."""
     found = []
     for pair in ranges:
         first, last = pair

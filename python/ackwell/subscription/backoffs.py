@@ -1,8 +1,8 @@
-"""Negatively acknowledged messages that wait for the end of their back-off.
+"""Back-offs: the time for which a negatively acknowledged message waits before its redelivery.
 
-The structures are a min-heap of deadlines and a map from position to deadline. An entry that stops waiting is
-removed from the map only. Its deadline stays in the heap, has no effect, and is dropped when it reaches the
-top. Every operation is amortised O(log n).
+The structures are a min-heap of deadlines and a map from position to deadline. When a back-off is ended
+early, its position is removed from the map only. The deadline stays in the heap without effect, until it is
+at the top and is dropped. Every operation is amortised O(log n).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Backoffs(EqualByState):
-    """A map from position to the time at which the entry is queued for redelivery."""
+    """The entries in their back-off. It maps each position to the time at which the entry is queued."""
 
     __slots__ = ("_backoff", "_deadlines", "due_ms")
 
@@ -34,18 +34,18 @@ class Backoffs(EqualByState):
         return len(self.due_ms)
 
     def start(self, position: Position, now_ms: int, redelivery_count: int) -> None:
-        """Start the back-off of an entry, or restart it."""
+        """Start the back-off of an entry; if the entry is already in its back-off, start it anew."""
         due_ms = now_ms + self._backoff.delay_ms(redelivery_count)
         self._deadlines.add(due_ms, *position)
         self.due_ms[position] = due_ms
 
     def stop(self, ledger_id: int, entry_id: int) -> None:
-        """End the back-off of an entry."""
+        """End the back-off of an entry, if it has one."""
         if self.due_ms:
             self.due_ms.pop(Position(ledger_id, entry_id), None)
 
     def stop_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """End the back-offs of many entries."""
+        """End the back-offs of those entries that have one."""
         if self.due_ms:
             for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self.due_ms.pop(Position(*pair), None)
@@ -71,7 +71,7 @@ class Backoffs(EqualByState):
         return found
 
     def next_due_ms(self) -> int | None:
-        """Return the time at which the next back-off ends, or `None`. Amortised O(log n)."""
+        """Return the time at which the first back-off ends; `None` if there is none. Amortised O(log n)."""
         if not self.due_ms:
             if len(self._deadlines):
                 self._deadlines.clear()
@@ -84,11 +84,11 @@ class Backoffs(EqualByState):
 
     @property
     def nbytes(self) -> int:
-        """The heap bytes."""
+        """The heap bytes of the heap and of the map."""
         return self._deadlines.nbytes + self.due_ms.__sizeof__()
 
     def validate(self) -> None:
-        """Check the heap, and that it holds a deadline for every back-off."""
+        """Check the heap. Check that each back-off in the map has a deadline in the heap."""
         self._deadlines.validate()
         deadlines = {((ledger, entry), due_ms) for due_ms, ledger, entry in self._deadlines}
         assert deadlines >= {(tuple(position), due_ms) for position, due_ms in self.due_ms.items()}, (

@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from ackwell.subscription.in_hand import InHand
 
 ConsumerKey: TypeAlias = str | int
-"""The identity of a consumer in every call: its `consumer_id` if it was added with one, else its name."""
+"""The key that identifies a consumer in every call: its `consumer_id` if it was added with one, else its
+name."""
 
 NO_EPOCH: Final = -1
-"""The epoch of a consumer whose client sends no epoch, as on the wire (`DEFAULT_CONSUMER_EPOCH`)."""
+"""The epoch of a consumer whose client sends no epoch. Pulsar's protocol defines the value
+(`DEFAULT_CONSUMER_EPOCH`)."""
 
 
 class Consumer(EqualByState):
-    """The permits of one consumer, and its delivered, unacknowledged entries.
+    """The permits and the pending entries of one consumer.
 
-    `unacked` is the sum of the remaining messages in `pending`. Only `Consumers` changes both.
+    Pending entries are delivered and not acknowledged. `unacked` is the sum of their remaining messages. Only
+    `Consumers` changes `pending` and `unacked`.
     """
 
     __slots__ = (
@@ -56,32 +59,40 @@ class Consumer(EqualByState):
         self.key = key
         self.name = name
         self.priority = priority
-        """The priority; consumers with priority 0 are served first."""
+        """The priority level. Level 0 is served first."""
         self.epoch = epoch
-        """The number of redelivery requests of the client. A delivery of an older epoch is out of date."""
+        """The number of redelivery requests that the client has sent. The client drops deliveries of an older
+        epoch."""
         self.permits = 0
-        """The number of messages that it may still get. A batch may take it below 0, as in the broker."""
+        """The number of further messages that the consumer may get. A batch can make it negative, as in the
+        broker."""
         self.withheld = 0
-        """Permits that a blocked consumer has sent. As in a broker, they are granted when it is unblocked.
+        """Permits that the client sent while the consumer was blocked. They become usable when it is
+        unblocked.
 
-        While the consumer is quarantined, all of its permits are withheld.
+        The broker does the same. While the consumer is quarantined, all of its permits are withheld.
         """
         self.mean_batch_size = 0.0
-        """The moving average of the messages per delivered entry; 0 before the first entry (see `reads`)."""
+        """The moving average of the number of messages in a delivered entry; 0 before the first delivery (see
+        `reads`)."""
         self.pending = pending
-        """Position → (remaining messages, sticky-key hash)."""
+        """The pending entries: position → (number of remaining messages, sticky-key hash)."""
         self.as_delivered: dict[Position, int] = {}
-        """Position → batch size, which a broker of 4.0 reports instead of the remaining messages."""
+        """Position → batch size. A broker of 4.0 reports the batch size of a pending entry instead of its
+        remaining messages."""
         self.unacked = 0
         self.blocked = False
-        """Whether the consumer reached its message limit, and still has more than half of that number."""
+        """Whether the consumer reached its limit of unacknowledged messages and still has more than half of
+        the limit."""
         self.quarantined = False
-        """Whether the consumer has a suspect entry, or makes room for one (see `quarantine`)."""
+        """Whether the consumer has a suspect entry, or gets no entries until a suspect can be delivered to it
+        alone (see `quarantine`)."""
         self.timeouts = timeouts
         self.in_hand = in_hand
-        """The entries on which the consumer works; `None` if it does not report them."""
+        """The tracker of the entries that the consumer works on; `None` if the consumer does not report
+        them."""
         self.watched = timeouts is not None or in_hand is not None
-        """Whether `timeouts` or `in_hand` records its deliveries."""
+        """Whether deliveries to the consumer must be recorded in `timeouts` or `in_hand`."""
 
     def __repr__(self) -> str:
         return f"<Consumer {self.key!r}: {self.permits} permits, {self.unacked} unacked>"

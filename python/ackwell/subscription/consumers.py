@@ -1,15 +1,15 @@
-"""The connected consumers, and their pending entries: those delivered and not yet acknowledged.
+"""The connected consumers and their pending entries: entries that were delivered and are not acknowledged.
 
-Only this module changes pending entries and their counters. A counter changes by the difference between the
-old and the new remaining count of an entry that is pending, and never by the number that a client claims to
-have acknowledged. So a counter cannot drift or become negative (apache/pulsar#759, #96, #6510: negative
-counters stop dispatch).
+Only this module changes pending entries and their counters. When the remaining messages of a pending entry
+change, the counters change by the difference between the old and the new number. The number of messages that
+a client claims to have acknowledged is not used. So a counter cannot drift or become negative
+(apache/pulsar#759, #96, #6510: negative counters stop dispatch).
 
-Two limits stop deliveries. A consumer at its limit is blocked until half of its messages are acknowledged, or
-until it returns messages. At the limit of the subscription, no new entry is delivered until the number of
-unacknowledged messages is less than half of the limit. A returned entry is redelivered as soon as the number
-is below the limit. With `subscription_limit_at_read` the second limit stops only the reading of new entries,
-as in the broker.
+Two limits of unacknowledged messages stop deliveries. A consumer that reaches its own limit is blocked until
+half of its messages are acknowledged, or until it returns messages. When the subscription reaches its limit,
+no new entry is delivered until the number of unacknowledged messages is less than half of the limit. A
+returned entry is redelivered as soon as this number is below the limit. With `subscription_limit_at_read` the
+limit of the subscription stops only the reading of new entries, as in the broker.
 """
 
 from __future__ import annotations
@@ -36,11 +36,14 @@ if TYPE_CHECKING:
 
 
 NO_LIMIT: Final = 2**62
-"""A limit above any number of messages."""
+"""A number that is greater than any number of messages. It is used as a limit if there is no limit."""
 
 
 class _ByKey(dict["ConsumerKey", "Consumer"]):
-    """A dictionary from key to consumer. Its native lookup finds a connected consumer without Python code."""
+    """A dictionary from key to consumer that raises `ProtocolError` for an unknown key.
+
+    The lookup of a connected consumer is native and runs no Python code.
+    """
 
     __slots__ = ()
 
@@ -70,22 +73,23 @@ class Consumers(EqualByState):
         self._structures = structures
         self.set_limits(settings)
         self.by_key = _ByKey()
-        """Key → connected consumer; an unknown key raises `ProtocolError`."""
+        """Key → connected consumer. An unknown key raises `ProtocolError`."""
         self.unacked = 0
-        """The messages pending at all consumers."""
+        """The number of unacknowledged messages at all consumers."""
         self.blocked = False
-        """Whether the subscription reached its limit, and still has at least half of it."""
+        """Whether the subscription reached its limit of unacknowledged messages and still has at least half
+        of the limit."""
         self.draining = DrainingHashes()
         self.reporting = 0
-        """The number of consumers that report their entries in hand."""
+        """The number of consumers that report which entries they have in hand."""
         self.quarantined = 0
-        """The number of consumers whose permits are withheld by the quarantine."""
+        """The number of consumers whose permits the quarantine withholds."""
 
     def set_limits(self, settings: SubscriptionSettings) -> None:
-        """Change the limits. The next acknowledgment updates the blocked flags."""
+        """Change the limits. The blocked flags are updated by the next delivery or acknowledgment."""
         self._settings = settings
         self.full_at = settings.max_unacked_per_consumer or NO_LIMIT
-        """The limit of one consumer."""
+        """The limit of unacknowledged messages of one consumer."""
         self._blocked_at = settings.max_unacked_per_subscription or NO_LIMIT
 
     def __getitem__(self, key: ConsumerKey) -> Consumer:
@@ -103,13 +107,13 @@ class Consumers(EqualByState):
 
     @property
     def entries(self) -> int:
-        """The entries pending at all consumers."""
+        """The number of pending entries at all consumers."""
         return sum(len(consumer.pending) for consumer in self)
 
     def join(
         self, key: ConsumerKey, name: str, priority: int, epoch: int, concurrency: int | None = None
     ) -> Consumer:
-        """Add a consumer without permits and return it; `ProtocolError` if its key is in use."""
+        """Add a consumer without permits, and return it; raise `ProtocolError` if its key is in use."""
         if key in self.by_key:
             raise ProtocolError(f"consumer {key!r} is already connected", code=ErrorCode.CONSUMER_BUSY)
         settings, timeouts = self._settings, None
@@ -122,9 +126,9 @@ class Consumers(EqualByState):
         return consumer
 
     def report(self, consumer: Consumer, concurrency: int | None) -> InHand | None:
-        """Start to record the entries that a consumer has in hand (see `in_hand`).
+        """Start to record which entries a consumer has in hand; return the tracker (see `in_hand`).
 
-        Return None if the setting `lost_counts` does not need these entries.
+        If the setting `lost_counts` does not use these entries, record nothing and return None.
         """
         if consumer.in_hand is None and self._settings.lost_counts is LostCounts.IN_HAND:
             consumer.in_hand = InHand(concurrency)
@@ -133,7 +137,7 @@ class Consumers(EqualByState):
         return consumer.in_hand
 
     def drop(self, consumer: Consumer) -> None:
-        """Remove a consumer that has nothing pending."""
+        """Remove a consumer that has no pending entries."""
         del self.by_key[consumer.key]
         self.reporting -= consumer.in_hand is not None
         self.quarantined -= consumer.quarantined
@@ -147,10 +151,10 @@ class Consumers(EqualByState):
         sticky_key_hash: int,
         now_ms: int,
     ) -> None:
-        """Deliver one entry to a consumer. The entry must not be pending at another consumer."""
+        """Make one entry pending at a consumer. The entry must not be pending at another consumer."""
         consumer.pending.add(ledger_id, entry_id, remaining, sticky_key_hash)
         consumer.permits -= remaining
-        # Does the same as `_grow` without a call, because every message passes here.
+        # The lines of `_grow` are repeated here to save a call for every message.
         consumer.unacked += remaining
         self.unacked += remaining
         if consumer.unacked >= self.full_at:
@@ -163,7 +167,10 @@ class Consumers(EqualByState):
             self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def count(self, consumer: Consumer, messages: int) -> None:
-        """Add delivered messages to the counters of a consumer; `deliver_many` adds the entries."""
+        """Count delivered messages: take permits and add to the unacknowledged messages of a consumer.
+
+        The entries of these messages are added by `deliver_many`.
+        """
         consumer.permits -= messages
         self._grow(consumer, messages)
 
@@ -176,9 +183,10 @@ class Consumers(EqualByState):
         sticky_key_hashes: Int64s | None,
         now_ms: int,
     ) -> None:
-        """Add delivered entries whose messages `count` has counted.
+        """Make many entries pending at a consumer. The caller counts their messages by `count`.
 
-        Without `remaining`, each entry has 1 remaining message. Without hashes, each hash is 0.
+        If `remaining` is None, each entry has 1 remaining message. If `sticky_key_hashes` is None, each hash
+        is 0.
         """
         import numpy as np
 
@@ -196,12 +204,18 @@ class Consumers(EqualByState):
                 self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def report_batch_size(self, consumer: Consumer, position: Position, batch_size: int) -> None:
-        """Store the batch size of an entry for `pending`, unless `partial_ack_lowers_pending` is set."""
+        """Store the batch size of an entry, which `pending` returns if `partial_ack_lowers_pending` is off.
+
+        With this setting on, nothing is stored.
+        """
         if not self._settings.partial_ack_lowers_pending:
             consumer.as_delivered[position] = batch_size
 
     def pending(self, consumer: Consumer) -> dict[Position, PendingAck]:
-        """Return a consumer's pending entries with the counts that the broker would report."""
+        """Return the pending entries of a consumer.
+
+        Each has the number of messages that a broker reports, which depends on `partial_ack_lowers_pending`.
+        """
         pending = {Position(*position): value for position, value in consumer.pending.items()}
         for position, batch_size in consumer.as_delivered.items():
             if position in pending:
@@ -209,9 +223,9 @@ class Consumers(EqualByState):
         return pending
 
     def owner(self, ledger_id: int, entry_id: int, guess: Consumer | None = None) -> Consumer | None:
-        """Return the consumer that has an entry.
+        """Return the consumer at which an entry is pending, or `None`.
 
-        The search starts at `guess`. O(1) if `guess` has it, else O(consumers).
+        The search starts at the consumer `guess`. O(1) if the entry is pending there, else O(consumers).
         """
         if guess is not None and guess.pending.contains(ledger_id, entry_id):
             return guess
@@ -223,7 +237,7 @@ class Consumers(EqualByState):
     def remove_pending(
         self, ledger_id: int, entry_id: int, guess: Consumer | None = None
     ) -> tuple[Consumer, int] | None:
-        """Remove a pending entry; return its consumer and its hash, or `None` if it is not pending."""
+        """Remove a pending entry; return its consumer and its hash, or `None` if the entry is not pending."""
         consumer = self.owner(ledger_id, entry_id, guess)
         value = None if consumer is None else consumer.pending.remove_and_get(ledger_id, entry_id)
         if consumer is None or value is None:
@@ -239,14 +253,14 @@ class Consumers(EqualByState):
     def take_back(
         self, ledger_id: int, entry_id: int, guess: Consumer | None = None
     ) -> tuple[Consumer, int] | None:
-        """Do the same as `remove_pending`, and stop the ack timeout of the entry. O(timeout / tick)."""
+        """Remove a pending entry as `remove_pending` does, and stop its ack timeout. O(timeout / tick)."""
         settled = self.remove_pending(ledger_id, entry_id, guess)
         if settled is not None and settled[0].timeouts is not None:
             settled[0].timeouts.stop(ledger_id, entry_id)
         return settled
 
     def remove_acknowledged(self, ledger_id: int, entry_id: int, guess: Consumer | None) -> None:
-        """Remove an acknowledged entry from its consumer. Fast if `guess` has the entry."""
+        """Remove an acknowledged entry from its consumer. Fast if this consumer is `guess`."""
         if guess is not None and not self.draining.pending:
             remaining = guess.pending.get_remaining(ledger_id, entry_id)
             if remaining is not None:
@@ -258,13 +272,14 @@ class Consumers(EqualByState):
         self.remove_pending(ledger_id, entry_id)
 
     def remove_acknowledged_many(self, guess: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Remove many acknowledged entries from their consumers; search `guess` first."""
+        """Remove acknowledged entries from the consumers at which they are pending; search `guess` first."""
         left = len(ledger_ids)
         others = (consumer for consumer in self if consumer is not guess)
         for consumer in (*(() if guess is None else (guess,)), *others):
             if left <= 0:
                 return
-            # An entry is pending at one consumer only, so removed entries do not affect the next one.
+            # An entry is pending at one consumer only, so an entry removed here is not found at the next
+            # consumer.
             if len(consumer.pending):
                 left -= self._take_many(consumer, ledger_ids, entry_ids)
 
@@ -277,7 +292,7 @@ class Consumers(EqualByState):
         *,
         unblocks: bool,
     ) -> None:
-        """Lower the number of remaining messages of a pending entry; 0 removes the entry."""
+        """Lower the number of remaining messages of a pending entry to `remaining`; 0 removes the entry."""
         consumer = guess
         before = None if consumer is None else consumer.pending.get_remaining(ledger_id, entry_id)
         if before is None:
@@ -302,9 +317,9 @@ class Consumers(EqualByState):
         *,
         unblocks: bool,
     ) -> None:
-        """Lower the numbers of remaining messages of many pending entries in order.
+        """Lower the number of remaining messages of many pending entries to `remaining`, in order.
 
-        Each number is at least 1.
+        Each new number is at least 1.
         """
         if guess is not None:
             lowered = guess.pending.lower_many(ledger_ids, entry_ids, remaining)
@@ -317,9 +332,9 @@ class Consumers(EqualByState):
             self.reduce(*row, unblocks=unblocks)
 
     def take_all(self, consumer: Consumer) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """Remove all pending entries of a consumer.
+        """Remove and return all pending entries of a consumer.
 
-        Returns ledger ids, entry ids, remaining messages and hashes, in position order.
+        The four arrays are ledger ids, entry ids, remaining messages and hashes, in position order.
         """
         pending = consumer.pending.to_arrays()
         consumer.pending.clear()
@@ -334,12 +349,19 @@ class Consumers(EqualByState):
         return pending
 
     def unblock_returning(self, consumer: Consumer) -> None:
-        """Unblock a consumer that returned messages, if it is below its limit or the settings permit it."""
+        """Unblock a consumer that returned messages, if it is below its limit.
+
+        With `redelivery_unblocks`, unblock it in any case.
+        """
         if self._settings.redelivery_unblocks or consumer.unacked < self.full_at:
             self._unblock(consumer)
 
     def grant(self, consumer: Consumer, permits: int) -> None:
-        """Add permits to a consumer."""
+        """Add permits to a consumer.
+
+        The permits are withheld if the consumer is quarantined. With `reads_by_permits`, they are also
+        withheld if it is blocked.
+        """
         if self.is_full(consumer):
             consumer.blocked = True
         if consumer.quarantined or (consumer.blocked and self._settings.reads_by_permits):
@@ -356,7 +378,7 @@ class Consumers(EqualByState):
             consumer.permits = 0
 
     def release(self, consumer: Consumer) -> None:
-        """Give the withheld permits back to a consumer, unless it is blocked."""
+        """End the quarantine of a consumer. Its withheld permits become usable unless it is blocked."""
         consumer.quarantined = False
         self.quarantined -= 1
         if not consumer.blocked:
@@ -367,7 +389,7 @@ class Consumers(EqualByState):
         return consumer.unacked >= self.full_at
 
     def may_take_of_key(self, consumer: Consumer) -> bool:
-        """Return whether the limit of a Key_Shared consumer permits one more message."""
+        """Return whether the limit of a Key_Shared consumer allows a further message."""
         if consumer.blocked and not self._settings.key_shared_ignores_blocked:
             return False
         return consumer.unacked < self.full_at
@@ -387,22 +409,24 @@ class Consumers(EqualByState):
     def allowance(self, consumer: Consumer, *, new: bool = True) -> int:
         """Return the number of messages that a consumer can get before its permits or a limit stop it.
 
-        The entry that exceeds the limit is still delivered whole, as the broker delivers a batch.
+        An entry whose batch exceeds this number is still delivered whole if the number is at least 1, as in
+        the broker.
         """
         if consumer.blocked:
             return 0
         allowance = min(consumer.permits, self.room(new=new))
         if self._settings.max_unacked_per_consumer:
             left = self._settings.max_unacked_per_consumer - consumer.unacked
-            # A consumer that is full and not blocked has requested redelivery.
+            # A full consumer that is not blocked was unblocked by its request for redelivery.
             allowance = min(allowance, max(left, 1))
         return max(allowance, 0)
 
     def all_fit(self, consumers: Sequence[Consumer], messages: Sequence[float], largest: int) -> bool:
-        """Return whether the consumers can get messages without reaching a limit, for any split into reads.
+        """Return whether the consumers can get messages without reaching a limit.
 
-        `messages` has the number of messages for each consumer. `largest` is the number of messages in the
-        largest entry. Enough permits must remain for the next read to be full.
+        The result does not depend on how reads divide the messages. `messages` has the number of messages for
+        each consumer. `largest` is the number of messages in the largest entry. After all messages, enough
+        permits must remain for one more full read.
         """
         at_once = self.read_max
         total = sum(messages)
@@ -423,7 +447,7 @@ class Consumers(EqualByState):
 
     @property
     def settings(self) -> SubscriptionSettings:
-        """The limits and delays."""
+        """The settings of the subscription."""
         return self._settings
 
     @property
@@ -432,12 +456,19 @@ class Consumers(EqualByState):
         return self._settings.read_batch_size
 
     def readable(self) -> int:
-        """Return the number of entries that a broker reads at once: one for each permit of all consumers."""
+        """Return the number of entries that a broker reads at once; at least 1.
+
+        This is the sum of the permits of all consumers, or the permits of the first unblocked consumer that
+        has some, whichever is greater. The sum can be smaller, because permits can be negative.
+        """
         first = next((each.permits for each in self if each.permits > 0 and not each.blocked), 1)
         return max(first, sum(each.permits for each in self))
 
     def room(self, *, new: bool = True) -> int:
-        """Return how many messages can be delivered before the subscription reaches its limit."""
+        """Return how many messages can be delivered before the subscription reaches its limit.
+
+        `new` is true for messages that were not delivered before.
+        """
         limit = self._settings.max_unacked_per_subscription
         if not limit or self._settings.subscription_limit_at_read:
             return NO_LIMIT
@@ -445,21 +476,21 @@ class Consumers(EqualByState):
 
     @property
     def nbytes(self) -> int:
-        """The heap bytes of all pending entries and their deadlines."""
+        """The heap bytes of the pending entries and of their ack-timeout deadlines."""
         return sum(
             consumer.pending.nbytes + (consumer.timeouts.nbytes if consumer.timeouts is not None else 0)
             for consumer in self
         )
 
     def validate(self) -> None:
-        """Check the pending entries of every consumer, and that its entries in `as_delivered` are pending."""
+        """Check the pending entries of every consumer. Check that each entry of `as_delivered` is pending."""
         for consumer in self:
             consumer.pending.validate()
             assert all(consumer.pending.contains(*position) for position in consumer.as_delivered)
             assert consumer.unacked >= 0, f"{consumer.key}: {consumer.unacked} unacked"
 
     def audit(self) -> list[str]:
-        """Recompute every counter and flag from the pending entries; return a text for each that differs."""
+        """Recompute every counter and flag from the pending entries; return a text for each wrong one."""
         found = []
         total = 0
         for consumer in self:
@@ -477,9 +508,9 @@ class Consumers(EqualByState):
         return found
 
     def _wrongly_blocked(self, consumer: Consumer, unacked: int) -> bool:
-        """Return whether the blocked flag is wrong.
+        """Return whether a consumer's blocked flag contradicts its number of unacknowledged messages.
 
-        Between half of the limit and the limit both values are valid.
+        Between half of the limit and the limit, the flag can have either value.
         """
         settings, limit = self._settings, self._settings.max_unacked_per_consumer
         if limit == 0:
@@ -490,12 +521,13 @@ class Consumers(EqualByState):
         return unacked >= limit and not settings.redelivery_unblocks
 
     def _take_many(self, consumer: Consumer, ledger_ids: Int64s, entry_ids: Int64s) -> int:
-        """Remove those of the entries that are pending at a consumer; return their number."""
+        """Remove those of the given entries that are pending at a consumer; return their number."""
         import numpy as np
 
         one_each = consumer.unacked == len(consumer.pending) and not self._settings.cursor.replace_ack_sets
         if one_each and not self.draining.pending and not consumer.as_delivered:
-            # Each entry has at least one message, so here each has exactly one and needs no lookup.
+            # There are as many messages as entries, and each entry has at least one. So each has exactly one,
+            # and no lookup is needed.
             removed = consumer.pending.remove_many(ledger_ids, entry_ids)
             self._shrink(consumer, removed)
             return removed
@@ -551,7 +583,7 @@ class Consumers(EqualByState):
 
 
 def _blocked(now: bool, unacked: int, limit: int) -> bool:
-    """Return the right value of a blocked flag.
+    """Return the value that a blocked flag must have, given its value `now`.
 
     If the count is between half of the limit and the limit, the flag keeps its value.
     """

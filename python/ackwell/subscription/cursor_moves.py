@@ -1,7 +1,7 @@
-"""Moves of the whole subscription: seek, skip, expiry, clearing the backlog, a change of the type.
+"""Moves of the cursor that an administrator requests: seek, skip, expire, clear the backlog, change the type.
 
-An administrator requests these moves. They may acknowledge everything up to a position on any subscription
-type, although a consumer of a Shared subscription may not.
+Such a move may acknowledge all messages up to a position on every subscription type. A consumer may not do
+this on a Shared or Key_Shared subscription.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 class CursorMoves:
-    """The moves of the cursor, and the changes of all other state that each move requires."""
+    """Applies moves to the cursor, and to all other state that depends on the cursor."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def seek(self, position: Position, ack_set: tuple[int, ...]) -> None:
-        """Make a position the next to read.
+        """Move the cursor so that the given position is read next.
 
-        With an ack set, only the messages of this entry with a set bit are unacknowledged.
+        With an ack set, only those messages of its entry are unacknowledged whose bit is set.
         """
-        # A reset of the cursor drops the redelivery counts as well, because the cursor carries them.
+        # The reset also drops the redelivery counts, because the cursor saves them.
         self._state.cursor.reset(*position, ack_set)
         self._state.start_over()
 
@@ -44,7 +44,7 @@ class CursorMoves:
         state.change_type(kind, selector)
 
     def acknowledge_up_to(self, position: Position) -> int:
-        """Acknowledge everything up to a position; return the number of entries that changed."""
+        """Acknowledge all messages up to a position; return the number of entries that this changed."""
         state = self._state
         before = state.cursor.backlog_entries
         last = state.cursor.ledgers.last_position
@@ -60,9 +60,9 @@ class CursorMoves:
         return before - state.cursor.backlog_entries
 
     def expire(self, requested: Position) -> int:
-        """Acknowledge everything up to a position.
+        """Acknowledge all messages up to a position; return the number of entries that this changed.
 
-        With `expires_by_search`, the last acknowledged entry is the one that a broker's search finds.
+        With `expires_by_search`, the last of these entries is the one that a broker's search finds.
         """
         state = self._state
         by_search = state.settings.expires_by_search
@@ -70,12 +70,12 @@ class CursorMoves:
         return 0 if position is None else self.acknowledge_up_to(position)
 
     def skip(self, entries: int) -> int:
-        """Acknowledge the first `entries` unacknowledged entries; return the number that existed."""
+        """Acknowledge the first `entries` unacknowledged entries; return how many there were."""
         position = self._unacknowledged(entries)
         return 0 if position is None else self.acknowledge_up_to(position)
 
     def clear_backlog(self) -> int:
-        """Acknowledge every existing entry; return the number that changed."""
+        """Acknowledge every existing entry; return the number of entries that this changed."""
         state = self._state
         last = state.cursor.ledgers.last_position
         cleared = 0 if last is None else self.acknowledge_up_to(last)
@@ -84,7 +84,10 @@ class CursorMoves:
         return cleared
 
     def _unacknowledged(self, count: int) -> Position | None:
-        """Return the last of the first `count` unacknowledged entries; None if all are acknowledged."""
+        """Return the unacknowledged entry number `count`, or the last one if there are fewer.
+
+        Return None if all entries are acknowledged.
+        """
         import numpy as np
 
         cursor, found, left = self._state.cursor, None, count

@@ -10,33 +10,33 @@ if TYPE_CHECKING:
 
 
 class DelayedMessages(Protocol):
-    """A set of positions, each with a delivery time."""
+    """The messages that wait for their delivery time. A position has one delivery time."""
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Track a message and return true. If it is already due, return false and do not track it."""
+        """Track a message, unless it is already due. Return whether it is tracked."""
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether a position is tracked."""
+        """Return whether the message at a position is tracked."""
 
     def has_due(self, now_ms: int) -> bool:
-        """Return whether a message is due."""
+        """Return whether a tracked message is due at `now_ms`."""
 
     def pop_due(
         self,
         now_ms: int,
         max: int,  # noqa: A002
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Remove due messages; return their times, ledger ids and entry ids."""
+        """Remove up to `max` messages that are due; return their delivery times, ledger ids and entry ids."""
 
     @property
     def waits_for_fixed_delay(self) -> bool:
-        """Whether all delays are equal. Entries that are read later are then also due later."""
+        """Whether all delays are equal, so that each message that is read later is also due later."""
 
     def note_undelayed(self) -> None:
-        """Record that a message was not tracked, because it has no delay or is already due."""
+        """Record that a message is not tracked, because it has no delay or is already due."""
 
     def next_wakeup_ms(self) -> int | None:
-        """Return the time at which the next message is due, or `None`."""
+        """Return the time at which the first message is due, or `None` if no message is tracked."""
 
     def clear(self) -> None:
         """Remove all messages."""

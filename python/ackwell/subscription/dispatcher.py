@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 
 SINGLE_ENTRIES_MAX: Final = 20
-"""Up to this number of entries, each is decided singly: building columns would cost more than it saves."""
+"""Up to this number, entries are dispatched one by one. Building columns for them would cost more than it
+saves."""
 
 
 class Delivery(NamedTuple):
-    """A run of entries for one consumer, in delivery order."""
+    """Entries that are delivered to one consumer together, in delivery order."""
 
     consumer: ConsumerKey
     ledger_ids: Int64s
@@ -39,19 +40,20 @@ class Delivery(NamedTuple):
     redelivery_counts: Int64s | None
     """The redelivery count of each entry; `None` if no entry of the subscription has one."""
     ack_sets: Mapping[Position, tuple[int, ...]]
-    """The unacknowledged messages, as words, of each partly acknowledged batch."""
+    """Position → ack set, for each partly acknowledged batch. The words of the ack set are the unacknowledged
+    messages."""
     epoch: int
-    """The consumer's epoch at the time of delivery (see `Subscription.redeliver`)."""
+    """The epoch of the consumer at the delivery (see `Subscription.redeliver`)."""
     lost_counts: LostCounts
-    """The deliveries that count as a redelivery when their consumer is lost."""
+    """The setting `lost_counts`: the deliveries that count as a redelivery if their consumer is lost."""
 
 
 class Dispatcher:
-    """The delivery of queued and unread entries to the consumers that the policy chooses.
+    """Delivers queued and unread entries to the consumers that the policy chooses.
 
-    An entry that gets no consumer stays unread or in the replay queue. An entry that is offered before an
-    earlier unread entry also stays, because dispatch skips no entry. Only on Key_Shared, an unread entry that
-    must wait moves to the queue, so that entries of other keys can pass it.
+    If no consumer gets an entry, the entry stays unread or in the replay queue. Dispatch skips no unread
+    entry: if an entry is offered while an earlier entry is unread, the offered entry stays unread. Only on
+    Key_Shared, an unread entry that must wait moves to the queue, so that entries of other keys can pass it.
 
     With order per key, an entry waits while an earlier entry of its hash waits. Three places check this: the
     choice of positions from the queue, the dispatch of each entry, and the decision on a whole run.
@@ -62,7 +64,7 @@ class Dispatcher:
         self._quarantine = Quarantine(state)
 
     def stall(self) -> Undelivered | None:
-        """Return why no unread entry is read now; `None` if reading may continue."""
+        """Return the reason why no unread entry can be read now; `None` if reading may continue."""
         state = self._state
         self._quarantine.arrange()
         reason = stall(
@@ -77,7 +79,7 @@ class Dispatcher:
         return Undelivered.QUARANTINE if no_permits and state.consumers.quarantined else reason
 
     def next_reads(self, limit: int) -> tuple[Int64s, Int64s]:
-        """Return the positions to read next, as ledger ids and entry ids."""
+        """Return the positions to read next, at most `limit`, as ledger ids and entry ids."""
         import numpy as np
 
         state = self._state
@@ -103,7 +105,7 @@ class Dispatcher:
         sticky_key_hash: int,
         deliver_at_ms: int,
     ) -> ConsumerKey | Undelivered:
-        """Choose the consumer of one entry, and deliver it."""
+        """Choose the consumer of one entry and deliver it; return the consumer, or the reason for none."""
         state = self._state
         unread = state.unread
         place = ledger_id, entry_id
@@ -114,7 +116,8 @@ class Dispatcher:
             is_next = (unread.is_next if new else state.replay.contains)(ledger_id, entry_id)
         if not is_next:
             return Undelivered.NOT_NEXT
-        # Most entries are only acknowledged or not. The other cases are checked only if they can occur.
+        # For most entries only the acknowledgment must be checked. The other cases are checked only if they
+        # can occur.
         reason: Undelivered | None = None
         suspect = False
         held = state.transactions
@@ -129,7 +132,7 @@ class Dispatcher:
         if reason is not None:
             return reason
         policy = state.policy
-        # Waiting entries are rare.
+        # Entries that wait are rare, so most entries do not need `_choose_if_first`.
         some_wait = suspect or (policy.in_key_order and (state.replay.active or state.retrying.active))
         consumer = (
             self._choose_if_first(new, ledger_id, entry_id, sticky_key_hash)
@@ -154,11 +157,14 @@ class Dispatcher:
         return consumer.key
 
     def dispatch_many(self, entries: Entries, now_ms: int) -> list[Delivery]:
-        """Choose the consumers of many entries. Runs without a special case are decided at once."""
+        """Dispatch many entries; return the deliveries.
+
+        A run of entries without a special case is decided at once.
+        """
         state = self._state
         again, new = entries.split(state.unread.position)
         if state.counts.suspecting and state.settings.reads_by_permits:
-            # A suspect is in no read.
+            # A suspect is delivered alone, outside of reads.
             if (suspects := self._suspects_among(again)).any():
                 return self._dispatch_singly(again.pick(suspects), now_ms)
             if (suspects := self._suspects_among(new)).any():
@@ -171,7 +177,7 @@ class Dispatcher:
             if not again.entries and state.replay.acknowledged.active:
                 self._read_acknowledged()
             deliveries = self._by_reads(again, now_ms, new=False, new_follow=new.entries > 0)
-            # A broker reads the queue again as soon as one of its entries is gone.
+            # A broker reads the queue again as soon as an entry has left the queue.
             gone = deliveries or self._delays() != before
             return deliveries if gone else self._by_reads(new, now_ms, new=True)
         deliveries = self._dispatch_singly(again, now_ms)
@@ -189,7 +195,10 @@ class Dispatcher:
         return self._state.counts.suspects.contains_many(entries.ledger_ids, entries.entry_ids)
 
     def _in_groups(self, new: Entries, owners: Owners, now_ms: int) -> list[Delivery]:
-        """Deliver unread entries to their owners. The entries without an owner come last and stay unread."""
+        """Deliver unread entries to the consumers that the policy chose, and move the read position.
+
+        All entries without an owner are at the end. They stay unread.
+        """
         import numpy as np
 
         state = self._state
@@ -201,7 +210,11 @@ class Dispatcher:
         return self._deliver_groups(new, owners, now_ms, counted=False)
 
     def _deliver_groups(self, new: Entries, owners: Owners, now_ms: int, *, counted: bool) -> list[Delivery]:
-        """Deliver entries to their owners, and return the deliveries. The owner -1 means none."""
+        """Deliver entries to their owners, and return the deliveries.
+
+        An entry with owner -1 is not delivered. `counted` is true if the counters of the consumers already
+        include the messages.
+        """
         consumers = list(self._state.consumers)
         # With one consumer, the entries without an owner are the last ones.
         groups = (
@@ -217,10 +230,10 @@ class Dispatcher:
     ) -> list[Delivery]:
         """Dispatch entries in reads of a broker's size, while any consumer may get entries.
 
-        A broker reads its replay queue before new entries. If the queue has entries, and this call delivered
-        or delayed an entry, the loop therefore stops before the next read. If `new_follow`, the loop also
-        stops after a read of the queue that delivered nothing, if a broker then reads new entries (see
-        `looks_ahead`).
+        A broker reads its replay queue before it reads new entries. So after a call that delivered or delayed
+        an entry while the queue has entries, the loop stops before the next read. `new_follow` is true if new
+        entries follow the queued `entries`. The loop then also stops after a read that delivered nothing, if
+        a broker would read new entries next (see `looks_ahead`).
         """
         state = self._state
         policy = state.policy
@@ -264,11 +277,11 @@ class Dispatcher:
         return Run([*self._state.consumers], entries.sizes, entries.hashes, entries.entries, by_reads)
 
     def _delays(self) -> int:
-        """Return how many messages wait for their delivery time."""
+        """Return the number of messages that wait for their delivery time."""
         return 0 if self._state.delayed is None else len(self._state.delayed)
 
     def _begin_read(self, entries: Entries, start: int, *, new: bool) -> Entries:
-        """Begin the read that starts at index `start`; return its entries."""
+        """Begin the read whose first entry has the index `start`; return the entries of the read."""
         policy, consumers = self._state.policy, self._state.consumers
         size = min(consumers.readable(), consumers.read_max)
         allowed = None
@@ -287,11 +300,11 @@ class Dispatcher:
         return read
 
     def _places_left(self, read: Entries, size: int) -> tuple[int, dict[ConsumerKey, int] | None]:
-        """Return the number of unacknowledged entries in a broker's next read of its replay queue.
+        """Return how many entries of `read` a broker's next read of its queue takes, with `size` places.
 
-        A broker removes an acknowledged position from its queue only when it reads the position, so
-        acknowledged positions take places in the read. On Key_Shared, also return how many entries each
-        consumer may get. A read of only acknowledged positions is skipped.
+        A broker removes an acknowledged position from its replay queue only when it reads the position. So
+        such positions take places in the read. On Key_Shared, also return how many entries each consumer may
+        get. A read that contains only acknowledged positions is skipped.
         """
         policy, replay = self._state.policy, self._state.replay
         rows = zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)
@@ -325,10 +338,9 @@ class Dispatcher:
     def _first_places(
         self, queue: Mapping[Position, int | None], size: int
     ) -> tuple[list[Position], dict[ConsumerKey, list[Position]]]:
-        """Return the positions that a broker's next read takes from its queue.
+        """Return the positions that a broker's next read of `size` places takes from its queue.
 
-        On Key_Shared, also return them by consumer. A position without a known hash takes a place in the
-        read, but not a place of its consumer.
+        On Key_Shared, also return these positions by consumer, except positions whose hash is unknown.
         """
         policy = self._state.policy
         found: list[Position] = []
@@ -348,7 +360,10 @@ class Dispatcher:
         return found, used
 
     def _read_acknowledged(self) -> None:
-        """Remove acknowledged positions from the queue, as a broker does before it reads new entries."""
+        """Remove the positions that were acknowledged while they were queued.
+
+        A broker removes them from its queue before it reads new entries.
+        """
         state = self._state
         if state.policy.stall(new=False) is not None:
             return
@@ -359,9 +374,9 @@ class Dispatcher:
                 state.replay.acknowledged.discard(*position)
 
     def _held_among(self, read: Entries) -> list[Position]:
-        """Return the entries held by open transactions before the last entry of a read.
+        """Return the entries that open transactions hold and that are before the last entry of a read.
 
-        A broker reads these entries as well.
+        A broker reads these entries, too, and does not deliver them.
         """
         state = self._state
         if not state.settings.reads_by_permits or not state.transactions.open or not read.entries:
@@ -375,10 +390,10 @@ class Dispatcher:
         policy.read = None
 
     def _whole_reads(self, entries: Entries) -> tuple[int, Owners]:
-        """Choose the owners for whole reads, up to the first read with an entry that must wait.
+        """Choose the owners of the entries in whole reads, until a read contains an entry that must wait.
 
-        Returns the number of decided entries and the owner of each; -1 marks an entry without an owner. The
-        counters of the consumers include the messages of these entries.
+        Returns the number of entries with a decision, and the owner of each entry; -1 means no owner. The
+        counters of the consumers already include the messages of these entries.
         """
         import numpy as np
 
@@ -405,7 +420,7 @@ class Dispatcher:
     def record_delivery(
         self, consumer: Consumer, position: Position, now_ms: int, batch_size: int, sticky_key_hash: int
     ) -> None:
-        """Record a delivery that was decided elsewhere."""
+        """Record a delivery that another program decided, for example a broker."""
         state = self._state
         if position >= state.unread.position:
             if position != state.unread.position:
@@ -415,7 +430,7 @@ class Dispatcher:
         else:
             state.replay.discard(*position)
             if state.delayed is not None and state.delayed.contains(*position):
-                # Adding it as due now removes it from the tracker.
+                # `add` removes a tracked entry that is due, so it is added with a due time.
                 state.delayed.add(now_ms, *position, now_ms)
         remaining = 1 if batch_size == 1 else self._remaining(*position, batch_size)
         if state.policy.individual and state.unread.needs_delivery(*position):
@@ -429,15 +444,15 @@ class Dispatcher:
             consumer.permits -= remaining
 
     def ack_set(self, position: Position) -> tuple[int, ...] | None:
-        """Return the ack set of a batch: the messages neither acknowledged nor held.
+        """Return the ack set of a batch as words: bit set = neither acknowledged nor held by a transaction.
 
-        `None` means all messages.
+        `None` means that all messages are to be delivered.
         """
         unacked = self._state.cursor.unacked_bits(*position)
         transactions = self._state.transactions
         held = transactions.left_out(position)
         if unacked is None and held not in (0, WHOLE):
-            # The bits that are kept apart from the cursor include every bit past the end of the batch.
+            # The bits that are stored outside the cursor include all bits past the end of the batch.
             unacked = ~held if held < 0 else all_messages(transactions.batch_size(position))
         return None if unacked is None else to_words(unacked & ~held)
 
@@ -466,7 +481,7 @@ class Dispatcher:
         return found
 
     def _is_held_back(self, position: Position, sticky_key_hash: int) -> bool:
-        """Return whether no consumer can get an entry of the queue now. Such an entry need not be read."""
+        """Return whether no consumer can get a queued entry now. Such an entry need not be read."""
         state = self._state
         if state.policy.in_key_order and state.retrying.has_earlier(*position, sticky_key_hash):
             return True
@@ -481,10 +496,10 @@ class Dispatcher:
         deliver_at_ms: int,
         sticky_key_hash: int,
     ) -> Undelivered | None:
-        """Remove an entry that is acknowledged, a dead letter or delayed; return the reason.
+        """Remove an entry from the entries to deliver if it is acknowledged, a dead letter or delayed.
 
-        Returns `None` if the entry can be delivered. Only an entry that was not examined before can be
-        delayed. An entry that the tracker has released is therefore not delayed again.
+        Returns the reason, or `None` if the entry can be delivered. The delivery time of an entry is examined
+        only once. So an entry that the tracker has released is not delayed again.
         """
         state = self._state
         self._advance_over_held(new, (ledger_id, entry_id))
@@ -510,10 +525,10 @@ class Dispatcher:
     def _queue_if_unassigned(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
     ) -> Undelivered | None:
-        """Queue a delayed entry if no consumer can get it now; return the reason, else `None`.
+        """Queue an entry with a delay if no consumer can get it now; return the reason, else `None`.
 
-        A broker chooses the consumer before it checks the delay. An entry without a consumer waits in the
-        queue with its delay unchecked.
+        A broker chooses the consumer first and then checks the delay. So an entry without a consumer waits in
+        the queue, and its delay is checked later.
         """
         state, policy = self._state, self._state.policy
         if policy.read is None:
@@ -529,9 +544,9 @@ class Dispatcher:
     def _choose_if_first(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
     ) -> Consumer | Undelivered:
-        """Return the consumer of an entry, or the reason why none gets it.
+        """Choose the consumer of an entry, with a check of key order and quarantine.
 
-        Checks key order and quarantine.
+        Return the consumer, or the reason why none gets the entry.
         """
         state = self._state
         if state.policy.in_key_order and self._key_waits(ledger_id, entry_id, sticky_key_hash):
@@ -545,14 +560,17 @@ class Dispatcher:
         return self._state.key_waits(ledger_id, entry_id, sticky_key_hash)
 
     def _pass(self, new: bool, ledger_id: int, entry_id: int) -> None:
-        """Remove an entry from the unread entries if `new` is true, otherwise from the queue."""
+        """Move the read position past an entry if `new` is true, otherwise remove it from the queue."""
         if new:
             self._state.unread.position = ledger_id, entry_id + 1
         else:
             self._state.replay.discard(ledger_id, entry_id)
 
     def _advance_over_held(self, new: bool, place: tuple[int, int]) -> None:
-        """Advance past the entries that open transactions hold. They take up places in a broker's reads."""
+        """Move the read position past the entries before `place`, as long as open transactions hold them.
+
+        A broker reads these entries, so they take places in its reads.
+        """
         state = self._state
         policy = state.policy
         if not new or not state.settings.reads_by_permits:
@@ -575,7 +593,7 @@ class Dispatcher:
                 state.unread.position = ledger_id, entry_id + 1
 
     def _remaining(self, ledger_id: int, entry_id: int, batch_size: int) -> int:
-        """Count the messages of a batch that are neither acknowledged nor held by a transaction."""
+        """Return how many messages of a batch are neither acknowledged nor held by a transaction."""
         state = self._state
         if not (state.cursor.partly_acked or state.transactions.leaves_out):
             return batch_size
@@ -587,7 +605,11 @@ class Dispatcher:
         return max((all_messages(batch_size) & ~held).bit_count(), 1)
 
     def _must_dispatch_singly(self, new: Entries, now_ms: int) -> bool:
-        """Return whether any entry may be a special case: delayed, partly acknowledged or blocked."""
+        """Return whether the entries must be dispatched one by one.
+
+        This is so if an entry may be delayed, partly acknowledged, a dead letter, a suspect or blocked by its
+        key.
+        """
         state = self._state
         transactions = state.transactions
         in_part = transactions.leaves_out or state.cursor.partly_acked > 0
@@ -602,10 +624,9 @@ class Dispatcher:
     def _dispatch_singly(self, entries: Entries, now_ms: int, *, changed: bool = False) -> list[Delivery]:
         """Dispatch entries one by one, and return the deliveries.
 
-        Stops when the tracker of delayed messages is full.
-
-        An error at the first entry is raised. An error at a later entry is not raised, because the deliveries
-        before it would be lost.
+        If the tracker of delayed messages is full, the loop stops. The error is raised if this happens at the
+        first entry and `changed` is false. In all other cases the error is not raised, because earlier
+        deliveries would be lost.
         """
         indexes_of: dict[ConsumerKey, list[int]] = {}
         read = self._state.policy.read
@@ -656,10 +677,10 @@ class Dispatcher:
 
 
 def _fit_into_read(read: Entries, held: list[Position], size: int) -> tuple[Entries, list[Position]]:
-    """Limit a read to `size` entries including held ones; return its entries and its held entries.
+    """Shorten a read so that it has at most `size` entries, including the held ones.
 
-    If many held entries precede the first entry of `read`, a broker first reads only held entries, and
-    delivers nothing. This function returns the first read that contains other entries.
+    Return its other entries and its held entries. If many held entries precede the first entry of `read`, a
+    broker first makes reads that contain only held entries and deliver nothing. These reads are left out.
     """
     rows = [*zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)]
     before = bisect_left(held, rows[0])

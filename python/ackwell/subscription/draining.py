@@ -1,8 +1,9 @@
-"""Draining hashes: each has a new owner, and its old owner still has pending messages of the hash.
+"""Draining hashes: sticky-key hashes with a new owner, of which the old owner still has pending messages.
 
-Order per key requires that the new owner gets no message of a hash before the old owner has finished. Only a
-join or a leave moves hashes, so the pending messages are searched only then. While no hash drains, this adds
-no cost to a dispatch or an acknowledgment (Pulsar's `DrainingHashesTracker`).
+To keep the order of each key, the new owner gets no message of a hash while the old owner has pending
+messages of it. Hashes get a new owner only when a consumer joins or leaves, so the pending messages are
+searched only then. While no hash drains, this module adds no cost to a dispatch or an acknowledgment. (In
+Pulsar: `DrainingHashesTracker`.)
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class DrainingHashes(EqualByState):
-    """The draining hashes. Each has a new owner, and a number of pending entries at each consumer."""
+    """The draining hashes, each with its new owner and its number of pending entries at each consumer."""
 
     __slots__ = ("pending",)
 
@@ -26,22 +27,25 @@ class DrainingHashes(EqualByState):
         self.pending: dict[int, tuple[ConsumerKey | None, dict[ConsumerKey, int]]] = {}
 
     def reassign(self, consumers: Iterable[Consumer], selector: Selector) -> None:
-        """Find the draining hashes after a change of the selector; O(pending entries)."""
+        """Find the draining hashes after the selector has changed; O(pending entries)."""
         self.pending = drained(consumers, selector)
 
     def blocks(self, consumer: ConsumerKey, sticky_key_hash: int) -> bool:
-        """Return whether another consumer has pending entries of this hash."""
+        """Return whether a consumer other than the given one has pending entries of a hash that drains."""
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         return any(holder != consumer for holder in holders)
 
     def count_delivered(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
-        """Add one pending entry to the count of a hash, if the hash drains."""
+        """Add one pending entry of a consumer to the count of a hash, if the hash drains."""
         if sticky_key_hash in self.pending:
             _, holders = self.pending[sticky_key_hash]
             holders[consumer] = holders.get(consumer, 0) + 1
 
     def count_removed(self, consumer: ConsumerKey, sticky_key_hash: int) -> None:
-        """Subtract one pending entry from the count of a hash; at 0 the hash no longer drains."""
+        """Subtract one pending entry of a consumer from the count of a hash.
+
+        If no consumer except the new owner has pending entries of the hash, the hash no longer drains.
+        """
         _, holders = self.pending.get(sticky_key_hash, (None, {}))
         if consumer in holders:
             holders[consumer] -= 1
@@ -49,12 +53,12 @@ class DrainingHashes(EqualByState):
                 self._remove(consumer, sticky_key_hash)
 
     def forget_consumer(self, consumer: ConsumerKey) -> None:
-        """Remove a consumer that has no pending entries."""
+        """Remove all counts of a consumer that has no pending entries."""
         for sticky_key_hash in [key for key, (_, holders) in self.pending.items() if consumer in holders]:
             self._remove(consumer, sticky_key_hash)
 
     def by_consumer(self) -> dict[ConsumerKey, dict[int, int]]:
-        """Map each old owner to its draining hashes and its number of pending entries of each. O(hashes)."""
+        """Return, for each old owner, its draining hashes with its number of pending entries. O(hashes)."""
         found: dict[ConsumerKey, dict[int, int]] = {}
         for sticky_key_hash, (owner, holders) in self.pending.items():
             for holder, entries in holders.items():
@@ -63,7 +67,7 @@ class DrainingHashes(EqualByState):
         return found
 
     def audit(self, consumers: Iterable[Consumer], selector: Selector) -> list[str]:
-        """Recompute the draining hashes; return a text if the stored ones differ."""
+        """Recompute the draining hashes; return a text if the stored hashes differ from them."""
         found = drained(consumers, selector)
         return [] if found == self.pending else [f"draining hashes are {self.pending}, found {found}"]
 
@@ -77,7 +81,7 @@ class DrainingHashes(EqualByState):
 def drained(
     consumers: Iterable[Consumer], selector: Selector
 ) -> dict[int, tuple[ConsumerKey | None, dict[ConsumerKey, int]]]:
-    """Return each draining hash with its new owner and the number of pending entries by consumer."""
+    """Return each draining hash with its new owner and its number of pending entries at each consumer."""
     import numpy as np
 
     by_hash: dict[int, dict[ConsumerKey, int]] = {}

@@ -1,9 +1,9 @@
-"""Receipts of acknowledgments: returned only after the acknowledgment is durable.
+"""Receipts: the answers to acknowledgment commands, sent only after the acknowledgment is durable.
 
 An acknowledgment changes the state in memory at once, so that no consumer gets the message again. Its receipt
-waits here until a saved state includes it. The durable position `mark_delete` limits how far a log may be
-trimmed. (apache/pulsar#25528: a broker that answers and trims before it writes loses acknowledgments if the
-write fails.) After a failed save the receipts wait for the next one.
+waits here until a saved state includes the acknowledgment. If a save fails, the receipts wait for the next
+save. A log may be trimmed only up to the durable position `mark_delete`. (apache/pulsar#25528: if a broker
+answers and trims before it writes, a failed write loses acknowledgments.)
 """
 
 from __future__ import annotations
@@ -20,64 +20,66 @@ if TYPE_CHECKING:
 
 
 class Receipt(NamedTuple):
-    """The answer to an acknowledgment command with a request id."""
+    """The answer to an acknowledgment command that has a request id."""
 
     consumer: ConsumerKey
     request_id: int
 
 
 class StagedState(NamedTuple):
-    """A state to be saved."""
+    """A state that the caller saves."""
 
     info: PositionInfo
     receipts_before: int
-    """The number of receipts that this state makes durable, counted from the first receipt ever added."""
+    """The number of receipts that are added before this state is staged, counted from the first receipt ever
+    added. The save of the state makes these receipts durable."""
 
 
 class Durability(EqualByState):
-    """The durable position, and the receipts that wait for a save."""
+    """The durable mark-delete position, and the receipts that wait for a save."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._waiting: list[Receipt | None] = []
-        # `None` replaces the receipt of a consumer that left, because staged states count it.
+        # A consumer's receipts become `None` when it leaves. They stay in the list, because staged states
+        # count them.
         self._given = 0
         self.mark_delete: Position = cursor.mark_delete_position
         """The mark-delete position of the last durable state."""
 
     def add(self, receipt: Receipt) -> None:
-        """Add a receipt, which the next staged state includes."""
+        """Add a receipt. The next staged state makes it durable."""
         self._waiting.append(receipt)
 
     def forget(self, consumer: ConsumerKey) -> None:
-        """Drop the receipts of a consumer that left. A later consumer with the same key must not get them."""
+        """Drop the receipts of a consumer that left, because a later consumer can have the same key."""
         self._waiting = [
             None if receipt is not None and receipt.consumer == consumer else receipt
             for receipt in self._waiting
         ]
 
     def stage(self, info: PositionInfo) -> StagedState:
-        """Return `info` with the number of receipts that it makes durable."""
+        """Return the state `info` together with the number of receipts that its save makes durable."""
         return StagedState(info, self.waiting_now())
 
     def waiting_now(self) -> int:
-        """Return the number of receipts added so far.
+        """Return the number of all receipts added so far, including those already returned.
 
         A state that is staged now makes all of them durable.
         """
         return self._given + len(self._waiting)
 
     def confirm(self, staged: StagedState) -> list[Receipt]:
-        """Record that a state is durable, and return the receipts that it releases.
+        """Record that a staged state is durable, and return the receipts to send.
 
         Confirm states in the order in which they were staged.
         """
         return self.saved(Position(*staged.info.position), staged.receipts_before)
 
     def saved(self, mark_delete: Position, receipts_before: int) -> list[Receipt]:
-        """Record that a state is durable, and return the receipts that it releases.
+        """Record that a state is durable, and return the receipts to send.
 
         `mark_delete` is the mark-delete position of the state. `receipts_before` is the result of
-        `waiting_now` when the state was taken.
+        `waiting_now` at the time at which the state was taken.
         """
         due = max(receipts_before - self._given, 0)
         given, self._waiting = self._waiting[:due], self._waiting[due:]

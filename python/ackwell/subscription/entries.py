@@ -1,4 +1,4 @@
-"""Columns of entries that are offered for dispatch, with the metadata of their messages."""
+"""Entries that are offered for dispatch, as columns: positions, batch sizes, hashes and delivery times."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class Entries(NamedTuple):
     """Entries as columns of equal length.
 
-    Without a column of sizes, each size is 1. Without hashes, each hash is 0. Without delivery times, no
-    entry is delayed.
+    If `sizes` is None, each entry has one message. If `hashes` is None, each hash is 0. If `deliver_at_ms` is
+    None, no entry is delayed.
     """
 
     ledger_ids: Int64s
@@ -67,7 +67,7 @@ class Entries(NamedTuple):
         return Entries(*(None if column is None else column[which] for column in self))  # type: ignore[arg-type]
 
     def split(self, read_position: tuple[int, int]) -> tuple[Entries, Entries]:
-        """Return two parts: the entries before the read position, and the entries at or after it."""
+        """Return the entries before the read position, and the entries at or after the read position."""
         ledger_id, entry_id = read_position
         if not self.entries or (int(self.ledger_ids[0]), int(self.entry_ids[0])) >= read_position:
             return self.pick(slice(0)), self
@@ -75,7 +75,7 @@ class Entries(NamedTuple):
         return self.pick(~new), self.pick(new)
 
     def at(self, indexes: list[int]) -> Entries:
-        """Return the entries at ascending indexes."""
+        """Return the entries at these indexes, which are ascending."""
         import numpy as np
 
         if len(indexes) == self.entries:
@@ -84,14 +84,14 @@ class Entries(NamedTuple):
         return Entries(*(None if column is None else column[places] for column in self))  # type: ignore[arg-type]
 
     def grouped(self, owners: NDArray[np.signedinteger], count: int) -> list[Entries]:
-        """Return a group of entries for each owner 0 to `count - 1`, in order.
+        """Return one group of entries for each owner from 0 to `count - 1`.
 
-        Owner -1 belongs to no group.
+        Each group keeps the order of the entries. Entries with owner -1 are in no group.
         """
         import numpy as np
 
         if count <= 4 and self.hashes is None:
-            # Few consumers have long runs, which a mask selects fast.
+            # With few consumers, the runs of each are long, and a mask selects them fast.
             return [self.pick(owners == index) for index in range(count)]
         # A stable sort of small integers is a radix sort: one pass for any number of owners.
         order = np.argsort(owners.astype(np.int16, copy=False), kind="stable")
@@ -100,18 +100,21 @@ class Entries(NamedTuple):
         return [ordered.pick(slice(ends[index], ends[index + 1])) for index in range(count)]
 
     def rows(self) -> Iterable[tuple[int, int, int, int, int]]:
-        """Return the entries as rows, with the default values of missing columns."""
+        """Return the entries as rows: ledger id, entry id, size, hash, delivery time.
+
+        The value of a missing column is 1 for sizes, and 0 for hashes and delivery times.
+        """
         sizes = repeat(1) if self.sizes is None else self.sizes.tolist()
         hashes = repeat(0) if self.hashes is None else self.hashes.tolist()
         times = repeat(0) if self.deliver_at_ms is None else self.deliver_at_ms.tolist()
         return zip(self.ledger_ids.tolist(), self.entry_ids.tolist(), sizes, hashes, times)  # noqa: B905
 
     def has_delayed(self, now_ms: int) -> bool:
-        """Return whether an entry has a delivery time after now."""
+        """Return whether any entry has a delivery time after `now_ms`."""
         return self.deliver_at_ms is not None and bool((self.deliver_at_ms > now_ms).any())
 
     def matches(self, ledger_ids: Int64s, entry_ids: Int64s) -> bool:
-        """Return whether the entries have exactly these positions."""
+        """Return whether the entries have exactly these positions, in this order."""
         import numpy as np
 
         return np.array_equal(self.entry_ids, entry_ids) and np.array_equal(self.ledger_ids, ledger_ids)

@@ -1,10 +1,10 @@
-"""The broker's search for the last entry to expire, which can stop before the requested entry.
+"""The search with which a broker finds the last entry to expire. It can end before the requested entry.
 
-For an entry of a closed ledger the broker expires up to that entry. In the open ledger it searches for the
-last entry at or before the requested one: first at the last entry of the topic, then by bisection. If
-everything after the next probed entry is acknowledged, the search ends with the entry found so far. A
-subscription whose newest entries are acknowledged therefore expires less than requested, often one entry.
-(`PersistentMessageExpiryMonitor.expireMessages`, `OpFindNewest`, `ManagedCursorImpl.hasMoreEntries`.)
+If the requested entry is in a closed ledger, the broker expires all entries up to it. In the open ledger, the
+broker searches for the last entry at or before the requested entry. It first probes the last entry of the
+topic, and then bisects. If all entries at and after the next probe are acknowledged, the search ends with the
+entry found so far. So if the newest entries are acknowledged, fewer entries expire than requested, often only
+one. (`PersistentMessageExpiryMonitor.expireMessages`, `OpFindNewest`, `ManagedCursorImpl.hasMoreEntries`.)
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 def found_by_search(cursor: Cursor, requested: Position) -> Position | None:
-    """Return the last position that a broker expires, or `None`. O(ledgers · log entries)."""
+    """Return the last entry that a broker expires if `requested` is to expire; `None` if none expires.
+
+    O(ledgers · log entries).
+    """
     ledgers = cursor.ledgers
     if ledgers.contains(*requested) and ledgers.state(requested.ledger_id) == "closed":
         return requested
@@ -60,7 +63,7 @@ def _last_unacknowledged(cursor: Cursor) -> Position | None:
 
 
 def _entry_after(ledgers: Ledgers, first: Position, count: int) -> Position | None:
-    """Return the entry that is `count` entries after `first`; None if there is none."""
+    """Return the entry that is `count` entries after the entry `first`; None if there is no such entry."""
     for ledger_id, entries in ledgers:
         if ledger_id < first.ledger_id:
             continue

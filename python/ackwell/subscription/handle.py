@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
 
 ChunkEntries = Callable[["Position", "Position"], Iterable["Position"]]
-"""Returns the entries of a chunked message, given its first and its last entry."""
+"""A function that takes the first and the last entry of a chunked message and returns all its entries."""
 
 
 def apply_cumulative(acks: Acknowledgments, command: AckColumns) -> int:
-    """Apply a cumulative command; return the number of entries that it changed."""
+    """Apply a cumulative acknowledgment command; return the number of entries that it changed."""
     if len(command.ledger_ids) != 1:
         raise ProtocolError(
             f"a cumulative acknowledgment of {len(command.ledger_ids)} messages; expected one",
@@ -38,7 +38,7 @@ def apply_cumulative(acks: Acknowledgments, command: AckColumns) -> int:
 def apply_individual(
     acks: Acknowledgments, who: Consumer | None, command: AckColumns, chunk_entries: ChunkEntries | None
 ) -> int:
-    """Apply an individual command; return the number of entries that it changed."""
+    """Apply an individual acknowledgment command; return the number of entries that it changed."""
     if chunk_entries is not None and any(each.first_chunk is not None for each in command.others.values()):
         parts = (part for message in command.message_ids() for part in _parts(message, chunk_entries))
         command = command.with_message_ids(list(parts))
@@ -56,14 +56,15 @@ def apply_individual(
             pass  # An id is negative.
     else:
         acks.check_existing(ledger_ids[in_part], entry_ids[in_part])
-    # Negative ids (earliest, latest) do not name an entry.
+    # Ids with a negative number (earliest, latest) do not name an entry.
     whole = (ledger_ids >= 0) & (entry_ids >= 0) & ~in_part
     if ack_sets is None or not acks.partial_ack_keeps_blocked():
         changed = acks.ack_many(who, ledger_ids[whole], entry_ids[whole]) if whole.any() else 0
         if ack_sets is not None:
             changed += acks.ack_parts(who, ledger_ids[in_part], entry_ids[in_part], ack_sets)
         return changed
-    # The order decides whether a consumer is unblocked. All whole ids must exist before one is applied.
+    # Whether a consumer is unblocked depends on the order of the rows. All whole entries must exist before
+    # any row is applied.
     acks.check_existing(ledger_ids[whole], entry_ids[whole])
     changed, start = 0, 0
     for row, words in zip(in_part.nonzero()[0].tolist(), words_of_rows(*ack_sets), strict=True):
@@ -75,7 +76,10 @@ def apply_individual(
 
 
 def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
-    """Return the rows before the first invalid row. A broker that refuses a command applies them."""
+    """Return the rows of a command before the first invalid row.
+
+    A broker applies these rows even if it refuses the command.
+    """
     if command.ack_type is AckType.CUMULATIVE:
         return command.first(0)
     last, rows = acks.last_position, range(len(command.ledger_ids))
@@ -85,12 +89,12 @@ def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
 
 
 def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Convert the unsigned 64-bit property values of a command to the signed values of the cursor."""
+    """Convert the property values of a command, unsigned 64-bit integers, to the signed ones of a cursor."""
     return {name: signed64(value) for name, value in properties}
 
 
 def check(command: CommandAck) -> None:
-    """Raise `TypeError` or `ValueError` if the wire format cannot represent a value of the command.
+    """Raise `TypeError` or `ValueError` if a value of the command cannot be encoded in Pulsar's protocol.
 
     Raises `LimitError` for an ack set with more words than a batch can have.
     """

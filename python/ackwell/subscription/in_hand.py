@@ -1,17 +1,19 @@
-"""The entries that a consumer has in hand: those it works on. Its other entries are only prefetched.
+"""The entries that a consumer has in hand, which means that it works on them. The others are prefetched.
 
 If an entry crashes its consumer, the redelivery count of the entry must increase, so that a poison message
 becomes a dead letter. A broker cannot distinguish the entry that a lost consumer worked on from its
 prefetched entries. Therefore a consumer reports its work in one of two ways. Either it declares its
-concurrency N, and its N oldest unacknowledged deliveries are in hand. Or it reports each entry that it
-starts. This module implements `LostCounts.IN_HAND`, which increases the redelivery counts of entries in hand
-by one (a *try*):
+concurrency N: its N oldest unacknowledged deliveries are then in hand. Or it reports each entry that it
+starts.
 
-- If a consumer is lost, a try is counted for its entries in hand, and not for its other entries.
-- The entries in hand are part of the saved state. A load counts a try for them.
-- If the ack timeout of a reporting consumer ends, a try is counted only for its entries in hand.
+This module implements `LostCounts.IN_HAND`. A *try* increases the redelivery count of an entry by one. Only
+entries in hand get a try:
 
-An entry with a try counted in this way is a *suspect*. `quarantine` delivers suspects alone.
+- If a consumer is lost, each entry that it had in hand gets a try.
+- The entries in hand are part of the saved state. When the state is loaded, each of them gets a try.
+- If the ack timeout of an entry ends while a reporting consumer has it in hand, the entry gets a try.
+
+An entry that has got a try is a *suspect*. `quarantine` delivers suspects alone.
 """
 
 from __future__ import annotations
@@ -35,24 +37,24 @@ if TYPE_CHECKING:
     from ackwell.wire import Field
 
 IN_HAND_FIELD: Final = 20_603
-"""`InHand {ledger=1, packed entries in hand=2, packed suspects=3}`, one for each ledger.
+"""The field of the saved state with the entries in hand and the suspects of one ledger.
 
-The entries are in order, each as its difference from the entry before it. An entry in hand is not listed as a
-suspect.
+Its message is `InHand {ledger=1, packed entries in hand=2, packed suspects=3}`. Each list is in order, and
+stores an entry id as its difference from the previous id. An entry in hand is not in the list of suspects.
 """
 
 GONE_MIN: Final = 64
-"""The minimum number of removed entries that a tracker keeps before it drops them."""
+"""If a tracker has this many more removed entries than pending entries, it drops the removed ones."""
 UNPACKED_MIN: Final = 256
-"""The minimum number of entries that are moved from the columns to `_order` at once."""
+"""The number of entries that `positions` moves from the columns to `_order` at a time."""
 
 
 class InHand:
-    """The entries of one reporting consumer: its deliveries in order, or the entries that it has started.
+    """The tracker of one reporting consumer: its deliveries in order, or the entries that it started.
 
-    An acknowledgment costs nothing, because a later scan drops removed entries. An entry is *late* if its ack
-    timeout ended and the consumer may still work on it. Each operation is amortised O(1), except `positions`,
-    and the return of an entry while another one is late.
+    An acknowledgment costs nothing: a later scan drops the entries that are no longer pending. An entry is
+    *late* if its ack timeout ended and the consumer may still work on it. Each operation is amortised O(1),
+    except `positions`, and except the return of an entry while another entry is late.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -60,12 +62,15 @@ class InHand:
 
     def __init__(self, concurrency: int | None) -> None:
         self.concurrency = concurrency
-        """The number of entries that the consumer works on at once; `None` if it reports each start."""
+        """The number of entries that the consumer works on at once; `None` if it reports each entry that it
+        starts."""
         self._order: dict[Position, None] = {}
         self._columns = array("q"), array("q")
-        """The deliveries after those of `_order`: ledger ids and entry ids. Empty while an entry is late."""
+        """The newest deliveries, as ledger ids and entry ids. They are later than the deliveries in `_order`.
+        The columns are empty while an entry is late."""
         self._late: set[Position] = set()
-        """The late entries. Each counts as one of the N in hand until the consumer finishes a later entry."""
+        """The late entries. Each counts as one of the N entries in hand until the consumer finishes a later
+        entry."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, InHand):
@@ -76,7 +81,7 @@ class InHand:
         return self.concurrency, [*self._order, *map(Position, *self._columns)], self._late
 
     def deliver(self, position: Position, pending: PendingAcks) -> None:
-        """Record a delivery; `pending` are the pending entries of the consumer."""
+        """Record the delivery of one entry. `pending` has the pending entries of the consumer."""
         if self._columns[0]:
             self._unpack(pending)
         self.finish(position)
@@ -86,7 +91,7 @@ class InHand:
                 self.drop_removed(pending)
 
     def deliver_many(self, ledger_ids: Int64s, entry_ids: Int64s, pending: PendingAcks) -> None:
-        """Record the deliveries of entries that the consumer did not have before."""
+        """Record the delivery of entries that this consumer did not have before."""
         if self.concurrency is None:
             return
         for column, ids in zip(self._columns, (ledger_ids, entry_ids), strict=True):
@@ -106,16 +111,16 @@ class InHand:
         self._order[position] = None
 
     def finish(self, position: Position) -> None:
-        """Record that the consumer has returned an entry.
+        """Record that the consumer no longer works on an entry.
 
-        Late entries before it are then no longer in hand.
+        Late entries that were delivered before this entry are then no longer in hand.
         """
         if self._late and position in self._order and position not in self._late:
             self._late.difference_update(takewhile(position.__ne__, self._order))
         self.put_down(position)
 
     def put_down(self, position: Position) -> None:
-        """Remove an entry. This does not affect late entries before it."""
+        """Remove an entry from the tracker. Late entries that were delivered before it stay."""
         self._order.pop(position, None)
         self._late.discard(position)
 
@@ -125,13 +130,13 @@ class InHand:
             self._late.add(position)
 
     def clear(self) -> None:
-        """Record that the consumer has returned everything."""
+        """Record that the consumer has returned all its entries."""
         self._order.clear()
         self._columns = array("q"), array("q")
         self._late.clear()
 
     def positions(self, pending: PendingAcks) -> list[Position]:
-        """Return the entries in hand. O(entries in hand), plus the removed entries since the last call.
+        """Return the entries in hand. O(entries in hand + entries removed since the last call).
 
         O(deliveries) while an entry is late.
         """
@@ -146,14 +151,14 @@ class InHand:
         return found
 
     def drop_removed(self, pending: PendingAcks) -> None:
-        """Drop the entries that are no longer pending. O(deliveries)."""
+        """Drop the entries that are no longer pending, and move all deliveries to `_order`. O(deliveries)."""
         self._unpack(pending)
         self._scan(pending, len(self._order))
 
     def _unpack(self, pending: PendingAcks, limit: int | None = None) -> None:
-        """Move the first `limit` entries, or all, from the columns to `_order`.
+        """Move the first `limit` entries of the columns, or all of them, to `_order`.
 
-        Drop entries that are not pending.
+        Entries that are not pending are dropped.
         """
         for position in map(Position, *(column[:limit] for column in self._columns)):
             if pending.contains(*position):
@@ -162,10 +167,10 @@ class InHand:
             del column[:limit]
 
     def _scan(self, pending: PendingAcks, limit: int) -> list[Position]:
-        """Return the first pending entries, at most `limit` minus the number of late entries before them.
+        """Return the first pending entries of `_order`, at most `limit` minus the late entries before them.
 
-        Entries that are no longer pending are dropped. If the consumer has finished an entry after a late
-        one, it no longer works on the late one, which is dropped too.
+        Entries that are no longer pending are dropped. A late entry is dropped if the consumer has finished
+        an entry that was delivered after it, because the consumer then no longer works on the late entry.
         """
         found: list[Position] = []
         late: list[Position] = []
@@ -202,10 +207,10 @@ def in_hand_of(state: State, consumer: Consumer) -> list[Position]:
 
 
 def outstanding(state: State, limit: int | None = None) -> list[Position]:
-    """Return the entries that the active consumer of Exclusive or Failover has, at most `limit`.
+    """Return at most `limit` entries that the active consumer of Exclusive or Failover has not finished.
 
-    These are the unacknowledged entries before the read position, without dead letters and without the
-    entries in their back-off.
+    These are the unacknowledged entries before the read position, except dead letters and entries in their
+    back-off.
     """
     dead, waiting = state.counts.dead, state.backoffs.due_ms
     most = None if limit is None else limit + dead.cardinality + len(waiting)
@@ -215,10 +220,10 @@ def outstanding(state: State, limit: int | None = None) -> list[Position]:
 
 
 def count_tries(state: State, consumer: Consumer) -> None:
-    """Count one try for the entries that a lost consumer had in hand.
+    """Give a try to each entry that a lost consumer had in hand.
 
-    With `EVERY_DELIVERY`, count it for all entries of the consumer. Call this function before the
-    entries are taken from the consumer.
+    With `LostCounts.EVERY_DELIVERY`, increase the redelivery count of every entry of the consumer instead.
+    Call this function before the entries are removed from the consumer.
     """
     if state.settings.lost_counts is not LostCounts.EVERY_DELIVERY:
         state.counts.suspect(in_hand_of(state, consumer))
@@ -247,9 +252,9 @@ def encode_in_hand(state: State) -> bytes:
 
 
 def restore_in_hand(state: State, unknown_fields: bytes) -> None:
-    """Count one try for each entry that was in hand at the save, and restore the saved suspects.
+    """Restore the suspects of a saved state, and give a try to each entry that was in hand at the save.
 
-    Each entry with a new try is a suspect, too.
+    An entry with a new try becomes a suspect.
     """
     if state.settings.lost_counts is not LostCounts.IN_HAND:
         return
@@ -294,8 +299,8 @@ def _summed(differences: Iterable[int]) -> Iterator[int]:
 class _Undone:
     """The entries that the active consumer of Exclusive or Failover has not finished.
 
-    It replaces `PendingAcks`, because these types do not track pending entries. A started entry stays in hand
-    when reading begins again.
+    `InHand.positions` gets this object instead of `PendingAcks`, because these types do not track pending
+    entries. A started entry stays in hand even if reading starts again at the first unacknowledged entry.
     """
 
     def __init__(self, state: State) -> None:

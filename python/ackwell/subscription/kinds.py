@@ -1,4 +1,4 @@
-"""The policy of each subscription type."""
+"""The dispatch policy of each subscription type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def policy_of(
     topic: str | None,
     partition: int | None,
 ) -> Policy:
-    """Return the policy of a subscription type."""
+    """Return a new dispatch policy for a subscription type."""
     if not (selector is None or isinstance(selector, Selector)):
         raise TypeError(f"selector is {selector!r}; expected an object with the methods of Selector")
     if kind is SubscriptionType.SHARED:

@@ -1,4 +1,4 @@
-"""Check that each entry of a subscription is in exactly one place: none is lost or duplicated."""
+"""A check that each existing entry of a subscription is in exactly one place: not in none, and not in two."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def check_places(state: State) -> None:
-    """Raise `AssertionError` unless each existing entry is in exactly one place. O(entries).
+    """Raise `AssertionError` if an existing entry is not in exactly one place. O(entries).
 
     The places are: acknowledged, held whole by an open transaction, pending at a consumer, queued for
-    redelivery, delayed, a dead letter, unread. The tracker of delayed messages may still contain an
-    acknowledged or held entry. The tracker drops such an entry at its delivery time.
+    redelivery, delayed, a dead letter, unread. There is one exception. The tracker of delayed messages may
+    still contain an entry that is acknowledged or held. It drops the entry at the delivery time.
     """
     places = _places(state)
     seen = state.structures.position_range_set()
@@ -41,10 +41,10 @@ def check_places(state: State) -> None:
 
 
 def _places(state: State) -> dict[str, PositionRangeSet]:
-    """Return the positions of each place except unread and delayed.
+    """Return the set of positions in each place, except unread and delayed.
 
-    An entry has the place "in a transaction" if it is not acknowledged, but open transactions acknowledged
-    all its messages.
+    An entry has the place "in a transaction" if it is not acknowledged, and open transactions hold all its
+    messages.
     """
     new = state.structures.position_range_set
     pending = new()
@@ -63,7 +63,8 @@ def _places(state: State) -> dict[str, PositionRangeSet]:
         "in a transaction": held,
         "pending": pending,
         "queued": state.replay.as_set(),
-        # An acknowledged entry was dropped from the dead letters; a held one is dropped at the commit.
+        # An acknowledged entry is no longer a dead letter. A held entry stays in the set of dead letters
+        # until the commit.
         "a dead letter": state.counts.dead - acknowledged - held,
     }
 

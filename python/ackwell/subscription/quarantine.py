@@ -1,14 +1,15 @@
-"""Quarantine: a suspect is delivered alone, so that another crash is not counted for other entries.
+"""Quarantine: deliver a suspect alone. If its consumer crashes, no other entry can be the cause.
 
-A suspect is an entry that a consumer had in hand when the consumer was lost (`in_hand`). It goes to a
+A suspect is an entry that a consumer had in hand when the consumer was lost (`in_hand`). It is delivered to a
 consumer without pending entries. That consumer gets no other entry until it has acknowledged or returned the
 suspect. Entries in their back-off do not count as pending here, because their consumer no longer works on
 them.
 
-At least one consumer makes room for a suspect, so that the suspect does not wait for ever. On Key_Shared this
-is the owner of the hash, on Exclusive and Failover the active consumer. On Shared, if no consumer has a
-suspect, it is the consumer with the fewest entries. The permits of these consumers are withheld, so that no
-policy chooses them. While there are no suspects, this adds no cost to dispatch.
+While a suspect waits, at least one consumer gets no further entries, so that it can take the suspect later.
+On Key_Shared this is the owner of the suspect's hash, on Exclusive and Failover the active consumer. On
+Shared, if no consumer has a suspect, it is the consumer with the fewest pending entries. The quarantine
+withholds the permits of these consumers, so that no policy chooses them. If there are no suspects, dispatch
+costs the same as without this module.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
 
 
 class Quarantine:
-    """Chooses the consumers of suspects, and withholds the permits of these consumers."""
+    """Chooses the consumer of each suspect, and withholds the permits of these consumers."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._suspect_of: dict[ConsumerKey, Position] = {}
-        """Consumer → the suspect that was delivered to it."""
+        """Key of a consumer → the suspect that was delivered to it."""
 
     def arrange(self) -> list[Position]:
-        """Withhold the permits of consumers that have or await a suspect.
+        """Withhold the permits of each consumer that has a suspect or must be free for one.
 
         Returns the queued suspects to deliver now. O(1) without suspects, else O(suspects · consumers).
         """
@@ -50,13 +51,13 @@ class Quarantine:
         return found
 
     def choose(self, position: Position, sticky_key_hash: int) -> Consumer | Undelivered:
-        """Choose the consumer of a suspect and withhold its permits.
+        """Choose the consumer of a suspect and withhold the permits of the consumer.
 
-        Return the consumer, or the reason if no consumer is free.
+        Return the consumer, or the reason if no consumer can take the suspect now.
         """
         state = self._state
         if state.policy.read is not None:
-            # The read has fixed the share of each consumer.
+            # The read has already fixed how many entries each consumer gets.
             return Undelivered.QUARANTINE
         if state.consumers.room(new=False) <= 0:
             return Undelivered.SUBSCRIPTION_BLOCKED
@@ -70,7 +71,7 @@ class Quarantine:
         return Undelivered.QUARANTINE
 
     def _with_suspects(self) -> set[ConsumerKey]:
-        """Return the consumers that have a suspect."""
+        """Return the keys of the consumers that have a suspect."""
         state, found = self._state, {}
         for key, position in self._suspect_of.items():
             consumer = state.consumers.by_key.get(key)
@@ -85,9 +86,9 @@ class Quarantine:
         return consumer is self._state.policy.active and position in outstanding(self._state, 1)
 
     def _for_queued(self, kept: set[ConsumerKey]) -> list[Position]:
-        """Add to `kept` the consumers that make room for a queued suspect.
+        """Find the queued suspects to deliver now, and the consumers that must be free for a suspect.
 
-        Return the suspects to deliver now.
+        Return these suspects. Add the keys of these consumers to `kept`.
         """
         state = self._state
         by_key = state.policy.by_key
@@ -123,7 +124,11 @@ class Quarantine:
         return found
 
     def _for_active(self, kept: set[ConsumerKey]) -> list[Position]:
-        """Add the active consumer to `kept` if it has entries and the next unread entry is a suspect."""
+        """Add the key of the active consumer to `kept` if it must finish its entries before a suspect.
+
+        This is so if it has entries and the next unread entry is a suspect. Return an empty list, because no
+        suspect is queued.
+        """
         state = self._state
         active = state.policy.active
         if active is not None and not kept and outstanding(state, 1):
@@ -133,7 +138,7 @@ class Quarantine:
         return []
 
     def _candidates(self, sticky_key_hash: int) -> list[Consumer]:
-        """Return the consumers that may get an entry, in order of preference."""
+        """Return the consumers that may get an entry with this hash, in order of preference."""
         policy, consumers = self._state.policy, self._state.consumers
         if policy.by_key:
             key = policy.selector.select(sticky_key_hash)  # type: ignore[attr-defined]
@@ -143,7 +148,10 @@ class Quarantine:
         return sorted(consumers, key=lambda each: each.priority)
 
     def _is_free(self, consumer: Consumer, sticky_key_hash: int) -> bool:
-        """Return whether a consumer has permits and no pending entries, except entries in their back-off."""
+        """Return whether a consumer has permits and no pending entries.
+
+        Entries in their back-off do not count.
+        """
         state = self._state
         if not _requests(consumer):
             return False

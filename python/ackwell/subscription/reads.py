@@ -1,9 +1,9 @@
-"""One read of a broker, and how many of its entries each consumer may get.
+"""One read of a broker, and the number of its entries that each consumer may get.
 
-A broker reads as many entries as its consumers have permits. It distributes the whole read before it counts
-the messages in the entries: Shared uses the mean batch size of the read, Key_Shared counts an entry as one
-message. Batches can therefore take permits below 0 and exceed limits. Entries without a consumer wait in the
-replay queue.
+A broker reads as many entries as its consumers have permits. It distributes all entries of the read before it
+counts the messages in them. Instead of the exact number of messages, Shared uses the mean batch size of the
+read, and Key_Shared counts one message for each entry. Therefore batches can make permits negative and exceed
+limits. Entries without a consumer wait in the replay queue.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumers import Consumers
 
 _WEIGHT = 0.9
-"""`Consumer.avgPercent`: the weight of the previous mean size in the new one."""
+"""The weight of the old mean batch size when a read updates the mean. `Consumer.avgPercent` in the broker."""
 
 
 class Read:
-    """The current read: its number of entries and messages, and the share of each consumer."""
+    """The current read: the number of its entries and messages, and the share of each consumer."""
 
     __slots__ = ("_allowed", "_consumers", "_mean", "_messages", "_sent", "_settings")
 
@@ -30,40 +30,40 @@ class Read:
         self._settings = consumers.settings
         self._mean = max(messages // entries, 1)
         self._messages = messages
-        """The messages of the entries that are not delivered yet."""
+        """The number of messages in the entries that are not delivered yet."""
         self._allowed: dict[ConsumerKey, int] = {}
         self._sent: dict[ConsumerKey, tuple[int, int]] = {}
 
     def share(self, consumer: Consumer) -> int:
-        """Return the number of entries that a Shared consumer gets in one turn, at least one."""
+        """Return the number of entries that a Shared consumer gets in its turn; at least one."""
         messages = min(self._messages, consumer.permits)
         if self._settings.max_unacked_per_consumer:
             messages = min(messages, max(self._consumers.full_at - consumer.unacked, 0))
         return max(min(self._settings.round_robin_batch_size, -(-messages // self._mean)), 1)
 
     def allows(self, consumer: Consumer) -> int:
-        """Return the number of further entries that a Key_Shared consumer may get from this read."""
+        """Return how many more entries of this read a Key_Shared consumer may get."""
         allowed = self._allowed.get(consumer.key)
         if allowed is None:
             allowed = self._allowed[consumer.key] = entries_allowed(self._consumers, consumer)
         return allowed
 
     def restrict(self, allowed: Mapping[ConsumerKey, int]) -> None:
-        """Set the number of entries that each Key_Shared consumer may get from this read."""
+        """Set how many entries of this read each Key_Shared consumer may get."""
         self._allowed.update(allowed)
 
     def reserve(self, consumer: Consumer) -> None:
-        """Count one more entry against the limit of a Key_Shared consumer in this read."""
+        """Lower by one the number of entries of this read that a Key_Shared consumer may get."""
         self._allowed[consumer.key] -= 1
 
     def count_sent(self, key: ConsumerKey, messages: int, entries: int = 1) -> None:
-        """Count entries that were delivered to a consumer."""
+        """Record that entries with this number of messages were delivered to a consumer."""
         self._messages -= messages
         before, sent = self._sent.get(key, (0, 0))
         self._sent[key] = before + messages, sent + entries
 
     def end(self) -> None:
-        """End the read: update the mean batch size of each consumer."""
+        """End the read: update the mean batch size of each consumer that got entries."""
         for key, (messages, entries) in self._sent.items():
             average(self._consumers.by_key[key], (messages,), (entries,))
 
@@ -79,7 +79,10 @@ def entries_allowed(consumers: Consumers, consumer: Consumer) -> int:
 
 
 def average(consumer: Consumer, messages: Iterable[float], entries: Iterable[int]) -> None:
-    """Update a consumer's mean batch size with its messages and entries in each read."""
+    """Update the mean batch size of a consumer.
+
+    `messages` and `entries` have the numbers that the consumer got in each of several reads.
+    """
     mean = consumer.mean_batch_size
     for each, number in zip(messages, entries, strict=True):
         if number:

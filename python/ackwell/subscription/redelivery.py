@@ -1,4 +1,4 @@
-"""Redelivery: return messages from their consumers to the replay queue."""
+"""Redelivery: remove pending messages from their consumers, and queue them again."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class Redelivery:
-    """The redelivery after lost consumers, requests, negative acknowledgments, timeouts and delays."""
+    """Redelivers the entries of lost consumers, and entries whose redelivery, timeout or delay is due."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def remove_consumer(self, consumer: Consumer) -> int:
-        """Remove a consumer; return the number of its entries.
+        """Remove a consumer and queue its pending entries; return their number.
 
-        The redelivery count of each entry in hand increases by one.
+        The redelivery count of each entry that it had in hand increases by one.
         """
         state = self._state
         count_tries(state, consumer)
@@ -40,7 +40,10 @@ class Redelivery:
         return len(ledger_ids)
 
     def redeliver(self, consumer: Consumer, positions: Iterable[Position] | None, *, counted: bool) -> int:
-        """Return a consumer's entries, all or the listed ones, to the queue; return their number."""
+        """Queue the pending entries of a consumer; return their number.
+
+        `positions` selects entries; None means all. If `counted`, each redelivery count increases by one.
+        """
         state = self._state
         if not state.policy.individual:
             if state.policy.active is consumer:
@@ -68,7 +71,7 @@ class Redelivery:
         return returned
 
     def nack(self, consumer: Consumer, position: Position, now_ms: int) -> bool:
-        """Start the back-off of an entry; return whether it was pending at this consumer."""
+        """Start the back-off of an entry; return whether the consumer has the entry."""
         state = self._state
         if state.policy.individual:
             value = consumer.pending.get(position)
@@ -85,7 +88,7 @@ class Redelivery:
         return has
 
     def start(self, consumer: Consumer, position: Position) -> bool:
-        """Record that a consumer started an entry; return whether it has the entry."""
+        """Record that a consumer started to work on an entry; return whether the consumer has the entry."""
         state = self._state
         in_hand = state.consumers.report(consumer, None)
         if in_hand is not None and in_hand.concurrency is not None:
@@ -103,7 +106,10 @@ class Redelivery:
         return has
 
     def extend(self, consumer: Consumer, positions: Iterable[Position] | None, now_ms: int) -> int:
-        """Restart the ack timeout of a consumer's entries, all or the listed ones; return their number."""
+        """Restart the ack timeouts of pending entries of a consumer; return the number of these entries.
+
+        `positions` selects entries; None means all.
+        """
         if consumer.timeouts is None:
             return 0
         if positions is None:
@@ -128,7 +134,7 @@ class Redelivery:
         return returned
 
     def next_due_ms(self) -> int | None:
-        """Return the time at which `advance` next has work. O(consumers), amortised O(log waiting)."""
+        """Return the next time at which `advance` has work. O(consumers), amortised O(log entries)."""
         state = self._state
         times = [state.backoffs.next_due_ms()]
         if state.delayed is not None:
@@ -137,7 +143,7 @@ class Redelivery:
         return min((time for time in times if time is not None), default=None)
 
     def later_of_key(self, consumer: Consumer, position: Position) -> list[Position]:
-        """Return the pending entries of a consumer that are after `position` and have the same hash."""
+        """Return the consumer's pending entries after `position` that have the hash of the entry there."""
         value = consumer.pending.get(position)
         if value is None or not self._state.policy.by_key:
             return []
@@ -147,17 +153,20 @@ class Redelivery:
         return [later for later in (Position(*pair) for pair in pairs) if later > position]
 
     def _hand_back(self, position: Position, consumer: Consumer, *, counted: bool) -> bool:
-        """Queue an entry whose consumer requested its redelivery; return whether the entry was pending."""
+        """Queue an entry whose consumer requested the redelivery; return whether the entry was pending.
+
+        The entry is then no longer a suspect.
+        """
         released = self._release(position, consumer, counted=counted)
         if released:
             self._state.counts.clear_suspicion(*position)
         return released
 
     def _time_out(self, consumer: Consumer, due: Sequence[Position]) -> int:
-        """Queue the entries whose ack timeout ended; return their number.
+        """Queue the entries of a consumer whose ack timeout ended; return their number.
 
-        If the consumer reports its entries in hand, the redelivery counts of its prefetched entries do not
-        change.
+        If the consumer reports its entries in hand, the redelivery counts increase only for entries in hand
+        and for entries in their back-off.
         """
         if not due or consumer.in_hand is None:
             return sum(self._release(position, consumer) for position in due)
@@ -178,7 +187,7 @@ class Redelivery:
     def _release(self, position: Position, consumer: Consumer | None = None, *, counted: bool = True) -> bool:
         """Move an entry from its consumer to the replay queue; return whether the entry was pending.
 
-        If `consumer` is given, nothing happens unless the entry is pending at that consumer.
+        If `consumer` is given, an entry that is pending at another consumer is not moved.
         """
         state = self._state
         if consumer is not None and not consumer.pending.contains(*position):

@@ -1,9 +1,9 @@
-"""Redelivery counts, and the dead letters: messages that were redelivered too often.
+"""Redelivery counts, and dead letters: messages with a redelivery count above the maximum.
 
-The count of a message increases when its consumer returns it or does not acknowledge it in time. When a
+The count of a message increases when its consumer returns it or does not acknowledge it in time. If a
 consumer is lost, `SubscriptionSettings.lost_counts` selects the messages whose count increases. An
-acknowledgment removes the count. Unlike the broker's counts (apache/pulsar#25533), these are part of the
-saved state.
+acknowledgment removes the count. The counts are part of the saved state; those of a broker are not
+(apache/pulsar#25533).
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
 
 
 class RedeliveryCounts:
-    """The redelivery count of each entry, and the positions of dead letters and suspects (see `in_hand`)."""
+    """The redelivery count of each entry, the dead letters, and the suspects (see `in_hand`)."""
 
     __hash__ = None  # type: ignore[assignment]
     __slots__ = ("_counts", "_dead", "_limit", "_suspects", "active", "changed", "suspecting")
 
     def __init__(self, structures: Structures, limit: int | None) -> None:
-        # The field of the remaining messages stores the count.
+        # The structure is a `PendingAcks` whose field `remaining` stores the redelivery count.
         self._counts: PendingAcks = structures.pending_acks()
         self._dead: PositionRangeSet = structures.position_range_set()
         self._suspects: PositionRangeSet = structures.position_range_set()
         self._limit = limit
         self.active = False
-        """Whether any entry has a count."""
+        """Whether any entry has a redelivery count."""
         self.suspecting = False
         """Whether any entry is a suspect."""
         self.changed = Changed()
-        """The entries whose count was set or removed since the last save."""
+        """The entries whose count changed since the last save."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RedeliveryCounts):
             return NotImplemented
-        # Two objects are equal even if their changes since the last save differ.
+        # `changed` is not compared: it depends on the time of the last save.
         return (self._counts, self._dead, self._suspects, self._limit) == (
             other._counts,
             other._dead,
@@ -65,11 +65,11 @@ class RedeliveryCounts:
         return 0 if value is None else value
 
     def counts(self) -> Iterator[tuple[Position, int]]:
-        """Yield each redelivered, unacknowledged entry with its count."""
+        """Yield the position and the count of each entry that has a redelivery count."""
         return ((Position(*position), count) for position, (count, _) in self._counts.items())
 
     def counts_of(self, ledger_ids: Int64s, entry_ids: Int64s) -> Int64s | None:
-        """Return the counts of many entries; `None` if no entry of the subscription has one."""
+        """Return the counts of many entries; `None` if no entry of the subscription has a count."""
         if not self.active:
             return None
         import numpy as np
@@ -78,19 +78,19 @@ class RedeliveryCounts:
         return found
 
     def restore(self, position: Position, count: int) -> None:
-        """Set a count from a saved state."""
+        """Set the redelivery count of an entry to the count in a saved state."""
         self._counts.add(*position, count, 0)
         self.changed.add(position)
         self.active = True
 
     def increment(self, ledger_id: int, entry_id: int) -> None:
-        """Count one more redelivery of an entry."""
+        """Increase the redelivery count of an entry by one."""
         self._counts.add(ledger_id, entry_id, self.count(ledger_id, entry_id) + 1, 0)
         self.changed.add(Position(ledger_id, entry_id))
         self.active = True
 
     def increment_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Count one more redelivery of each of many entries."""
+        """Increase the redelivery count of each of many entries by one."""
         import numpy as np
 
         if not len(ledger_ids):
@@ -102,7 +102,10 @@ class RedeliveryCounts:
         self.active = True
 
     def is_dead(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether an entry has too many redeliveries; if so, add it to the dead letters."""
+        """Return whether the redelivery count of an entry exceeds the maximum.
+
+        If it does, add the entry to the dead letters.
+        """
         if not self.exceeds(ledger_id, entry_id):
             return False
         self._dead.add(ledger_id, entry_id)
@@ -114,11 +117,11 @@ class RedeliveryCounts:
         return self._limit is not None and self.count(ledger_id, entry_id) > self._limit
 
     def forget_dead(self) -> None:
-        """Clear the set of dead letters. Reading an entry again adds it again."""
+        """Clear the set of dead letters. A dead letter that is read again is added again."""
         self._dead.clear()
 
     def suspect(self, positions: Iterable[Position], *, counted: bool = True) -> None:
-        """Make entries suspects. If `counted`, increase the redelivery count of each by one."""
+        """Add entries to the suspects. If `counted`, increase the redelivery count of each by one."""
         for position in positions:
             if counted:
                 self.increment(*position)
@@ -130,7 +133,7 @@ class RedeliveryCounts:
         return self.suspecting and self._suspects.contains(ledger_id, entry_id)
 
     def clear_suspicion(self, ledger_id: int, entry_id: int) -> None:
-        """Remove an entry from the suspects. Its consumer returned it, so it did not crash the consumer."""
+        """Remove an entry from the suspects. Its consumer returned it and so was not crashed by it."""
         if self.suspecting:
             self._suspects.remove(ledger_id, entry_id)
             self.suspecting = self._suspects.cardinality > 0
@@ -142,21 +145,21 @@ class RedeliveryCounts:
 
     @property
     def suspects(self) -> PositionRangeSet:
-        """The suspects. Do not change the set; it is not a copy."""
+        """The set of suspects itself, not a copy. Do not change it."""
         return self._suspects
 
     @property
     def dead(self) -> PositionRangeSet:
-        """The unacknowledged dead letters. Do not change the set; it is not a copy."""
+        """The set of unacknowledged dead letters itself, not a copy. Do not change it."""
         return self._dead
 
     @property
     def limited(self) -> bool:
-        """Whether a message can become a dead letter."""
+        """Whether messages can become dead letters: there is a maximum redelivery count."""
         return self._limit is not None
 
     def reset(self, ledger_id: int, entry_id: int) -> None:
-        """Drop the count of an entry."""
+        """Remove the redelivery count of an entry. The entry is then neither a dead letter nor a suspect."""
         if self.active:
             self.changed.add(Position(ledger_id, entry_id))
             self._counts.remove(ledger_id, entry_id)
@@ -165,7 +168,7 @@ class RedeliveryCounts:
             self.active = len(self._counts) > 0
 
     def reset_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Drop the counts of many entries."""
+        """Remove the redelivery counts of many entries, as `reset` does."""
         if self.active:
             self._changed_many(ledger_ids, entry_ids)
             self._counts.remove_many(ledger_ids, entry_ids)
@@ -175,7 +178,7 @@ class RedeliveryCounts:
             self.active = len(self._counts) > 0
 
     def forget_up_to(self, position: Position) -> None:
-        """Drop the counts of all entries up to and including a position."""
+        """Remove the redelivery counts of all entries up to and including a position."""
         if self.active:
             self.changed.update(takewhile(position.__ge__, (each for each, _ in self.counts())))
             self._counts.remove_all_up_to(*position)
@@ -185,7 +188,7 @@ class RedeliveryCounts:
             self.active = len(self._counts) > 0
 
     def clear(self) -> None:
-        """Drop every count."""
+        """Remove all redelivery counts, dead letters and suspects."""
         self.changed.update(position for position, _ in self.counts())
         self._counts.clear()
         self._dead.clear()
@@ -202,7 +205,7 @@ class RedeliveryCounts:
         return self._counts.nbytes + self._dead.nbytes + self._suspects.nbytes
 
     def validate(self) -> None:
-        """Check the maps and sets, and that every dead letter and every suspect has a count."""
+        """Check the maps and sets. Check that each dead letter and each suspect has a count."""
         self._counts.validate()
         self._dead.validate()
         assert self.active == (len(self._counts) > 0), "active does not match the counts"

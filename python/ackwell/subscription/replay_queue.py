@@ -1,13 +1,13 @@
 """The replay queue: positions that were read before and wait for redelivery, in position order.
 
-They are delivered before unread entries. A position is added when a consumer returns it, when its delay ends,
-or when another consumer still has messages of its key. A position takes one bit in a range set. A Key_Shared
-subscription also stores the hash of each position, because a message must not overtake an older message with
-the same key.
+They are delivered before unread entries. A position is added when a consumer returns its message, when the
+delay of its message ends, or when another consumer still has messages of the same key. A position takes one
+bit in a range set. A Key_Shared subscription also stores the hash of each position, because a message must
+not overtake an older message with the same key.
 
-A read skips an entry that an open transaction acknowledged, and does not examine its message. If the
-transaction is aborted, the position is added as *unseen*: the delivery time of the message is unknown. If its
-hash is also unknown, the message may have any key, so every later message waits until this message is
+If an open transaction has acknowledged an entry, a read skips the entry and does not examine its message. If
+the transaction is aborted, the position is added as *unseen*: the delivery time of its message is unknown. If
+the hash is also unknown, the message may have any key. So all later messages wait until this message is
 examined.
 """
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ReplayQueue(EqualByState):
-    """A sorted set of positions, with hashes on Key_Shared."""
+    """A sorted set of positions that wait for redelivery. On Key_Shared, each has its hash."""
 
     __slots__ = ("_by_hash", "_keeps_places", "_positions", "_unknown", "_unseen", "acknowledged", "active")
 
@@ -38,12 +38,13 @@ class ReplayQueue(EqualByState):
         self._by_hash = PositionsByHash(structures) if by_key else None
         self._unseen: set[Position] = set()
         self._unknown: PositionRangeSet = structures.position_range_set()
-        """The unseen positions without a known hash."""
+        """The unseen positions whose hash is unknown."""
         self.active = False
-        """Whether it contains any position."""
+        """Whether the queue contains any position."""
         self._keeps_places = keeps_places
         self.acknowledged = PositionsByHash(structures)
-        """With `keeps_places`: the positions acknowledged while queued. Each takes a place in a read."""
+        """With `keeps_places`: the positions that were acknowledged while they were queued. A broker removes
+        them late, so each takes a place in a read."""
 
     def __len__(self) -> int:
         return self._positions.cardinality
@@ -53,7 +54,7 @@ class ReplayQueue(EqualByState):
         return self._positions.contains(ledger_id, entry_id)
 
     def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int | None = None) -> None:
-        """Add a position, with its hash if known."""
+        """Add a position. `sticky_key_hash` is the hash of its message, or None if it is unknown."""
         if self._by_hash is not None:
             self._seen(ledger_id, entry_id)
             if sticky_key_hash is None:
@@ -64,7 +65,7 @@ class ReplayQueue(EqualByState):
         self.active = True
 
     def add_unseen(self, position: Position, sticky_key_hash: int | None) -> None:
-        """Add a position whose message was not examined and may have a delivery time in the future."""
+        """Add a position as unseen: its message was not examined and may have a future delivery time."""
         self.add(*position, sticky_key_hash)
         self._unseen.add(position)
         if sticky_key_hash is None:
@@ -75,7 +76,7 @@ class ReplayQueue(EqualByState):
         return bool(self._unseen) and (ledger_id, entry_id) in self._unseen
 
     def add_many(self, ledger_ids: Int64s, entry_ids: Int64s, sticky_key_hashes: Int64s) -> None:
-        """Add many positions."""
+        """Add many positions with their hashes."""
         if self._by_hash is None:
             self._positions.add_many(ledger_ids, entry_ids)
             self.active = bool(self._positions.cardinality)
@@ -94,13 +95,13 @@ class ReplayQueue(EqualByState):
         return removed
 
     def acknowledge(self, ledger_id: int, entry_id: int) -> None:
-        """Remove an acknowledged position; with `keeps_places`, add it to `acknowledged`."""
+        """Remove a position that is acknowledged. With `keeps_places`, add it to `acknowledged`."""
         sticky_key_hash = self.hash_of(Position(ledger_id, entry_id)) if self._keeps_places else None
         if self.discard(ledger_id, entry_id) and self._keeps_places:
             self.acknowledged.add(ledger_id, entry_id, sticky_key_hash or 0)
 
     def acknowledge_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Remove many acknowledged positions; ignore those that are not queued."""
+        """Remove the positions that are acknowledged. Positions that are not queued are ignored."""
         if self._by_hash is not None or self._unseen or self._keeps_places:
             for ledger_id, entry_id in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self.acknowledge(ledger_id, entry_id)
@@ -109,7 +110,7 @@ class ReplayQueue(EqualByState):
         self.active = bool(self._positions.cardinality)
 
     def remove_up_to(self, position: Position) -> None:
-        """Remove all positions up to and including one. O(removed positions + unseen ones)."""
+        """Remove all positions up to and including the given one. O(removed positions + unseen positions)."""
         if self.acknowledged.active:
             self.acknowledged.remove_up_to(position)
         if not self.active or next(self._positions.positions()) > position:
@@ -123,7 +124,7 @@ class ReplayQueue(EqualByState):
         self.active = bool(self._positions.cardinality)
 
     def positions(self) -> Iterator[Position]:
-        """Iterate in position order."""
+        """Return an iterator over the queued positions, in order."""
         return self._positions.positions()
 
     def first(self, limit: int) -> list[Position]:
@@ -131,15 +132,18 @@ class ReplayQueue(EqualByState):
         return list(islice(self._positions.positions(), limit))
 
     def hash_of(self, position: Position) -> int | None:
-        """Return a position's hash, or `None` if it is unknown."""
+        """Return the hash of a position; `None` if the hash is unknown or the position is not queued."""
         return None if self._by_hash is None else self._by_hash.hash_of(position)
 
     def has_earlier(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
-        """Return whether an earlier message of this hash is queued, which must be delivered first. O(1)."""
+        """Return whether the queue contains an earlier message with this hash. O(1).
+
+        That message must be delivered first.
+        """
         return self._by_hash is not None and self._by_hash.has_earlier(ledger_id, entry_id, sticky_key_hash)
 
     def has_earlier_unknown(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether an earlier unseen message with an unknown hash is queued."""
+        """Return whether the queue contains an earlier message that is unseen and whose hash is unknown."""
         if not self._unseen or not self._unknown.cardinality:
             return False
         return next(self._unknown.positions()) < (ledger_id, entry_id)
@@ -155,19 +159,19 @@ class ReplayQueue(EqualByState):
         self.active = False
 
     def as_set(self) -> PositionRangeSet:
-        """Return the positions as a set. Do not change it; it is not a copy."""
+        """Return the set of queued positions itself, not a copy. Do not change it."""
         return self._positions
 
     @property
     def nbytes(self) -> int:
-        """The heap bytes of positions and hashes."""
+        """The heap bytes of the positions and the hashes."""
         hashes = self._by_hash.nbytes if self._by_hash is not None else 0
         return self._positions.nbytes + hashes + self._unseen.__sizeof__() + self.acknowledged.nbytes
 
     def validate(self) -> None:
-        """Raise an error if the sets of queued or acknowledged positions are invalid.
+        """Check the sets of queued and of acknowledged positions; raise `AssertionError` if one is invalid.
 
-        Also raise one if a hash or an unseen mark belongs to a position that is not queued.
+        Check that each position with a hash or an unseen mark is queued.
         """
         self._positions.validate()
         self.acknowledged.validate()

@@ -1,9 +1,9 @@
-"""The saved state of a subscription: cursor, redelivery counts, open transactions in a `PositionInfo`.
+"""The saved state of a subscription in a `PositionInfo`: cursor, redelivery counts, open transactions.
 
-The `compact` form has a field for the counts. Open transactions, the entries in hand and the subscription
-type are stored in Protobuf fields that Pulsar does not define. Every form and every reader preserves such
-fields. Their numbers are far from the field numbers of Pulsar. Other pending entries are not saved: after a
-restart no consumer is connected, and unacknowledged messages are redelivered.
+The form `compact` has a field for the counts. The open transactions, the entries in hand and the subscription
+type are stored in Protocol Buffers fields that Pulsar does not define. Every form and every reader preserves
+these fields. Their numbers are far from Pulsar's field numbers. Pending entries that are not in hand are not
+saved. After a restart no consumer is connected, so unacknowledged messages are redelivered.
 """
 
 from __future__ import annotations
@@ -26,28 +26,33 @@ if TYPE_CHECKING:
     from ackwell.subscription.state import State
 
 TRANSACTION_FIELD: Final = 20_601
-"""`Transaction {most=1, least=2, repeated Entry=3, Cumulative=4}`.
+"""The field of the saved state with one open transaction.
 
-`Entry {ledger=1, entry=2, batch_size=3, hash=4, repeated acked words=5, waited=6}` has no words for a whole
-entry, and has `waited` only if it is true; `Cumulative {ledger=1, entry=2, repeated unacked words=5}`.
+Its message is `Transaction {most=1, least=2, repeated Entry=3, Cumulative=4}`. `Entry {ledger=1, entry=2,
+batch_size=3, hash=4, repeated acked words=5, waited=6}` has no words if the whole entry is held, and has
+`waited` only if it is true. `Cumulative` is `{ledger=1, entry=2, repeated unacked words=5}`.
 """
 OUR_FIELDS: Final = (TRANSACTION_FIELD, SAVED_AS_FIELD, IN_HAND_FIELD)
 INT32_END: Final = 1 << 31
-"""Redelivery counts and sticky-key hashes are int32, as in Pulsar's protocol."""
+"""The first integer above int32. Redelivery counts and sticky-key hashes are int32 in Pulsar's protocol."""
 
 
 class SavedPart:
-    """The state that a subscription saves together with its cursor, as `Cursor.carried`."""
+    """The state that a subscription saves together with its cursor, as `carried` of this cursor."""
 
     def __init__(self, state: State, idle_since: int | None, others: bytes) -> None:
         self._state = state
         self.idle_since = idle_since
         self._others = others
-        """The unknown fields of other writers."""
+        """The encoded unknown fields that other programs wrote."""
 
     @property
     def unknown_fields(self) -> bytes:
-        """The encoded type, transactions and entries in hand, and the unknown fields of other writers."""
+        """The fields of a `PositionInfo` that Pulsar does not define, encoded.
+
+        They are the subscription type, the open transactions, the entries in hand, and the unknown fields of
+        other programs.
+        """
         name, transactions = bytes_field(SAVED_AS_FIELD, self._state.kind.encode()), self._state.transactions
         return self._others + name + encode_transactions(transactions) + encode_in_hand(self._state)
 
@@ -61,19 +66,20 @@ class SavedPart:
         return self._state.counts.get(position)
 
     def counts(self, _: Callable[[int, int], bool]) -> Mapping[Position, int]:
-        """Return the redelivery counts; acknowledged entries have none."""
+        """Return the redelivery count of each entry that has one. Acknowledged entries have none."""
         return dict(self._state.counts.counts())
 
     def clear_counts(self) -> None:
-        """Drop every redelivery count."""
+        """Remove all redelivery counts."""
         self._state.counts.clear()
 
 
 def restore_carried(state: State) -> bytes:
-    """Restore counts, tries and transactions from the cursor; return the unknown fields of other writers.
+    """Restore the state of a subscription from its cursor; return the unknown fields of other programs.
 
-    After that, each save of the cursor includes the state of the subscription. Raises `CorruptStateError` for
-    a state that no subscription saves.
+    The restored state consists of the redelivery counts, the suspects and the open transactions. From then
+    on, each save of the cursor includes it. Raises `CorruptStateError` for a state that no subscription
+    saves.
     """
     cursor, carried = state.cursor, state.cursor.carried
     counts = carried.counts(cursor.is_acked)
@@ -93,7 +99,7 @@ def restore_carried(state: State) -> bytes:
 
 
 def encode_transactions(transactions: Transactions) -> bytes:
-    """Encode the open transactions, one field for each."""
+    """Encode the open transactions as fields, one for each transaction."""
     out = b""
     for transaction, content in transactions.open.items():
         body = int_field(1, transaction.most_bits) + int_field(2, transaction.least_bits)
@@ -110,7 +116,7 @@ def encode_transactions(transactions: Transactions) -> bytes:
 
 
 def decode_transactions(unknown_fields: bytes) -> Transactions:
-    """Decode the transactions in a state's unknown fields; `CorruptStateError` if they conflict."""
+    """Decode the transactions in the unknown fields of a state; `CorruptStateError` if two conflict."""
     transactions = Transactions()
     for field in Reader(unknown_fields).fields():
         if field.number == TRANSACTION_FIELD:

@@ -1,9 +1,9 @@
-"""Selectors: the three ways in which Pulsar assigns sticky-key hashes to consumers.
+"""Selectors: the three methods by which Pulsar assigns sticky-key hashes to consumers.
 
-A selector maps a hash to a consumer. The map changes only when a consumer joins or leaves. It consists of
-sorted boundaries: a hash belongs to the first boundary at or above it. Joining and leaving cost O(points),
-selecting O(log points). A consumer is identified by its key (see `ConsumerKey`). The name of a consumer need
-not be unique; it determines only the slots of the consumer's points.
+A selector maps a hash, also called a slot, to a consumer. The map changes only when a consumer joins or
+leaves. A selector has sorted boundaries: a hash belongs to the first boundary at or above it. To join or
+leave costs O(points), and to select costs O(log points). A consumer is identified by its key (see
+`ConsumerKey`). Its name need not be unique; it determines only the slots of the consumer's points.
 """
 
 from __future__ import annotations
@@ -32,37 +32,41 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import ConsumerKey
 
 RING_POINTS: Final = 100
-"""`subscriptionKeySharedConsistentHashingReplicaPoints`, the default of 4.2."""
+"""The number of points of each consumer: `subscriptionKeySharedConsistentHashingReplicaPoints`, the default
+of 4.2."""
 
 
 @runtime_checkable
 class Selector(Protocol):
-    """The protocol of a selector for a Key_Shared subscription."""
+    """The protocol of a selector: it maps the sticky-key hashes of a Key_Shared subscription to consumers."""
 
     slots: HashRange
-    """The slots to which `sticky_key_hash` must map the keys."""
+    """The first and the last slot to which `sticky_key_hash` maps keys for this selector."""
 
     def add(
         self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
     ) -> None:
-        """Add a consumer; `ProtocolError` if it cannot get a slot. The default `name` is its key as text."""
+        """Add a consumer; `ProtocolError` if it cannot get a slot.
+
+        `name` is the name of the consumer; by default, it is the consumer's key as text.
+        """
 
     def remove(self, consumer: ConsumerKey) -> None:
         """Remove a consumer and give its slots to the other consumers."""
 
     def select(self, sticky_key_hash: int) -> ConsumerKey | None:
-        """Return the owner of a slot, or `None` if it has none."""
+        """Return the owner of a slot, or `None` if the slot has no owner."""
 
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
-        """Return the runs of slots with one owner, in order: the last slot and the owner of each run."""
+        """Return the runs of slots with the same owner, in order, as pairs: the last slot, the owner."""
 
 
 class ConsistentHashing(EqualByState):
     """A ring with 100 points for each consumer: the default of 4.2.
 
-    Point `i` of a consumer is at the slot of `name NUL n NUL i`. `n` is the lowest number that no other
-    consumer with that name has. If two points share a slot, the consumer that joined first owns it, and the
-    other one takes over when the first leaves. After the last point the ring wraps to the first.
+    Point `i` of a consumer is at the hash of the text `name NUL n NUL i`. `n` is the lowest number that no
+    other consumer with the same name has. If points of two consumers share a slot, the consumer that joined
+    first owns the slot, until it leaves. Slots after the last point belong to the first point.
 
     >>> ring = ConsistentHashing()
     >>> ring.add("a")
@@ -80,12 +84,15 @@ class ConsistentHashing(EqualByState):
         self._ring: dict[int, list[ConsumerKey]] = {}
         self._slots: list[int] = []
         self._names: dict[ConsumerKey, tuple[str, int]] = {}
-        """Consumer → its name, and its number among the consumers of that name."""
+        """Key of a consumer → its name, and its number among the consumers with that name."""
 
     def add(
         self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
     ) -> None:
-        """Set the consumer's points. If all their slots are taken, the consumer waits until one is free."""
+        """Add the points of a consumer to the ring.
+
+        If other consumers own the slots of all its points, it owns no slot until one of them leaves.
+        """
         name = str(consumer) if name is None else name
         taken = {number for other, number in self._names.values() if other == name}
         self._names[consumer] = name, next(number for number in count() if number not in taken)
@@ -95,7 +102,7 @@ class ConsistentHashing(EqualByState):
             self._ring.setdefault(slot, []).append(consumer)
 
     def remove(self, consumer: ConsumerKey) -> None:
-        """Remove the consumer's points from the ring."""
+        """Remove the points of a consumer from the ring."""
         for slot in self._slots_of(consumer):
             self._ring[slot].remove(consumer)
             if not self._ring[slot]:
@@ -104,14 +111,17 @@ class ConsistentHashing(EqualByState):
         del self._names[consumer]
 
     def select(self, sticky_key_hash: int) -> ConsumerKey | None:
-        """Return the consumer of the first point at or after the slot."""
+        """Return the owner of the first point at or after the slot."""
         if not self._slots:
             return None
         index = bisect_left(self._slots, sticky_key_hash)
         return self._ring[self._slots[index if index < len(self._slots) else 0]][0]
 
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
-        """Return each point with its owner, then the last slot with the owner of the first point."""
+        """Return the slot and the owner of each point, in order of the slots.
+
+        The last pair has the last slot and the owner of the first point, because the ring wraps.
+        """
         runs: list[tuple[int, ConsumerKey | None]] = [(slot, self._ring[slot][0]) for slot in self._slots]
         if runs and runs[-1][0] < SLOTS - 1:
             runs.append((SLOTS - 1, runs[0][1]))
@@ -123,9 +133,10 @@ class ConsistentHashing(EqualByState):
 
 
 class AutoSplit(EqualByState):
-    """Ranges that are split in half. A consumer that joins gets the lower half of the widest range.
+    """Ranges of slots, one for each consumer. A consumer that joins gets the lower half of the widest range.
 
-    A range that becomes free goes to its upper neighbour; the last range goes to its lower neighbour.
+    When a consumer leaves, its range is added to the next higher range. The highest range is added to the
+    next lower one.
 
     >>> split = AutoSplit()
     >>> split.add("a")
@@ -146,9 +157,10 @@ class AutoSplit(EqualByState):
     def add(
         self, consumer: ConsumerKey, hash_ranges: Sequence[HashRange] = (), *, name: str | None = None
     ) -> None:
-        """Split the widest range; if several are equally wide, the lowest of them.
+        """Split the widest range, and give its lower half to the consumer.
 
-        Raises `ProtocolError` if no range is wider than a slot.
+        If several ranges have this width, the lowest of them is split. Raises `ProtocolError` if no range has
+        more than one slot.
         """
         if not self._ends:
             end = self._size
@@ -166,7 +178,7 @@ class AutoSplit(EqualByState):
         self._owners[end] = consumer
 
     def remove(self, consumer: ConsumerKey) -> None:
-        """Return the consumer's range to a neighbour."""
+        """Add the range of a consumer to a neighbouring range."""
         end = next(end for end, owner in self._owners.items() if owner == consumer)
         if end == self._size and len(self._ends) > 1:
             self._owners[end] = self._owners.pop(self._ends.pop(-2))
@@ -175,18 +187,18 @@ class AutoSplit(EqualByState):
             self._ends.remove(end)
 
     def select(self, sticky_key_hash: int) -> ConsumerKey | None:
-        """Return the owner of the range that the slot falls in."""
+        """Return the owner of the range that contains the slot."""
         if not self._ends:
             return None
         return self._owners[self._ends[bisect_left(self._ends, sticky_key_hash % self._size)]]
 
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
-        """List the end of each range."""
+        """Return the end and the owner of each range."""
         return [(end, self._owners[end]) for end in self._ends]
 
 
 class StickyRanges(EqualByState):
-    """Ranges that the consumers define themselves and that must not overlap. Other slots have no owner.
+    """Ranges of slots that each consumer chooses itself. They must not overlap. Other slots have no owner.
 
     >>> sticky = StickyRanges()
     >>> sticky.add("a", [(0, 99)])
@@ -204,8 +216,8 @@ class StickyRanges(EqualByState):
     ) -> None:
         """Assign the ranges to the consumer.
 
-        Raises `ProtocolError` if no range is given or if a slot belongs to another consumer, and
-        `ValueError` if a range is empty.
+        Raises `ProtocolError` if `hash_ranges` is empty or if a slot already belongs to a range. Raises
+        `ValueError` for a range without a slot or outside the slots.
         """
         if not hash_ranges:
             raise ProtocolError(
@@ -225,11 +237,11 @@ class StickyRanges(EqualByState):
         self._ranges = sorted(claimed, key=lambda claim: claim[:2])
 
     def remove(self, consumer: ConsumerKey) -> None:
-        """Leave the consumer's ranges without an owner."""
+        """Remove the ranges of a consumer. Their slots have no owner afterwards."""
         self._ranges = [claim for claim in self._ranges if claim[2] != consumer]
 
     def select(self, sticky_key_hash: int) -> ConsumerKey | None:
-        """Return the consumer whose range holds the slot."""
+        """Return the consumer whose range contains the slot; `None` if there is none."""
         slot = sticky_key_hash % SLOTS
         index = bisect_left(self._ranges, slot + 1, key=itemgetter(0)) - 1
         if index < 0 or self._ranges[index][1] < slot:
@@ -237,7 +249,10 @@ class StickyRanges(EqualByState):
         return self._ranges[index][2]
 
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
-        """Return the last slot of each range with its owner, and the last slot of each gap with `None`."""
+        """Return the last slot and the owner of each range, in order.
+
+        For each gap before, between and after the ranges, return the last slot and `None`.
+        """
         runs: list[tuple[int, ConsumerKey | None]] = []
         free = 0
         for first, last, owner in self._ranges:
@@ -249,7 +264,7 @@ class StickyRanges(EqualByState):
 
 
 def hash_ranges(selector: Selector) -> dict[ConsumerKey, list[HashRange]]:
-    """Return each consumer's slots as the broker's statistics list them (`keyHashRangeArrays`).
+    """Return the slots of each consumer in the form of the broker's statistics (`keyHashRangeArrays`).
 
     >>> split = AutoSplit()
     >>> split.add("a")
@@ -272,7 +287,7 @@ def hash_ranges(selector: Selector) -> dict[ConsumerKey, list[HashRange]]:
 
 
 def owners_of_slots(selector: Selector, consumers: Sequence[ConsumerKey]) -> NDArray[np.int16]:
-    """Return the owner of each of the `SLOTS` slots as an index into `consumers`, -1 for none."""
+    """Return the owner of each of the `SLOTS` slots, as an index into `consumers`; -1 means no owner."""
     import numpy as np
 
     runs = selector.boundaries()
@@ -284,17 +299,18 @@ def owners_of_slots(selector: Selector, consumers: Sequence[ConsumerKey]) -> NDA
 
 
 class FailoverRing(EqualByState):
-    """The ring that chooses the active consumer of a topic without partitions, by the topic's hash.
+    """The hash ring that chooses the active consumer of a topic without partitions.
 
-    Unlike the ring of Key_Shared, it uses the full 31-bit range and no separators. If two consumers have the
-    same point, the later one replaces the earlier one.
+    The topic's hash selects the consumer. Unlike the ring of Key_Shared, this ring uses the full 31-bit
+    range, and the texts that are hashed have no separators. If two consumers have the same point, it belongs
+    to the one that comes later in the list of names.
     """
 
     def __init__(self, topic: str) -> None:
         self._hash = murmur3_32(topic.encode()) & 0x7FFF_FFFF
 
     def active(self, names: Sequence[str]) -> int:
-        """Return the index of the active consumer in `names`, which must be sorted."""
+        """Return the index of the active consumer in `names`. `names` must be sorted."""
         ring: dict[int, int] = {}
         for index, name in enumerate(names):
             for point in range(RING_POINTS):

@@ -1,4 +1,4 @@
-"""The reason why a subscription of ackwell, or one in a broker's stats, does not read unread entries."""
+"""The reason why a subscription reads no unread entries: one of ackwell, or one in a broker's statistics."""
 
 from __future__ import annotations
 
@@ -29,10 +29,11 @@ def stall(
     fixed_delay: bool,
     ranges: int,
 ) -> Undelivered | None:
-    """Return why no unread entry is read, or `None` if reading may continue. O(consumers).
+    """Return the reason why no unread entry is read; `None` if reading may continue. O(consumers).
 
-    `waiting` is the number of entries that wait for their key; `ranges` is the cursor's number of ranges.
-    `fixed_delay` is true if all delays are equal, so that no entry read later is due earlier.
+    `waiting` is the number of entries that wait for their key. `ranges` is the number of ranges of
+    acknowledged entries in the cursor. `fixed_delay` is true if all delays are equal, so that no entry that
+    is read later is due earlier.
     """
     reason = policy.stall(new=True)
     if reason is not None:
@@ -48,7 +49,7 @@ def stall(
 
 
 def _look_ahead(settings: SubscriptionSettings, consumers: int) -> int:
-    """Return the number of entries that may wait for their key before reading stops."""
+    """Return the number of entries that wait for their key at which reading stops."""
     limits = []
     if settings.look_ahead_per_consumer:
         limits.append(settings.look_ahead_per_consumer * consumers)
@@ -58,7 +59,7 @@ def _look_ahead(settings: SubscriptionSettings, consumers: int) -> int:
 
 
 class ConsumerView(NamedTuple):
-    """A consumer in a broker's statistics."""
+    """The numbers of a consumer in a broker's statistics."""
 
     name: str
     permits: int
@@ -77,10 +78,10 @@ def explain_stall(
     fixed_delay: bool = False,
     ranges: int = 0,
 ) -> tuple[Undelivered | None, list[Undelivered | None]]:
-    """Return why a broker's subscription reads no unread entry, and why each consumer gets none.
+    """Return why a broker's subscription reads no unread entries, and why each of its consumers gets none.
 
-    `active` is the name of the active consumer. `blocked` is true if the subscription is at its limit. The
-    other arguments are those of `stall`.
+    `views` has the consumers. `active` is the name of the active consumer. `blocked` is true if the
+    subscription has reached its limit. The other arguments are those of `stall`.
 
     >>> from ackwell.subscription.subscription_settings import SubscriptionSettings
     >>> full = ConsumerView("a", 0, 5, False), ConsumerView("b", 9, 50_000, True)
@@ -98,7 +99,7 @@ def explain_stall(
     if kind is SubscriptionType.SHARED:
         policy = RoundRobin(consumers, settings.round_robin_batch_size)
     elif kind is SubscriptionType.KEY_SHARED:
-        # The owners of the hashes do not matter here.
+        # The result does not depend on the owners of the hashes, so any selector can be used.
         replay = ReplayQueue(structures, by_key=True, keeps_places=False)
         policy = ByKey(consumers, replay, ConsistentHashing(), in_key_order=False)
     else:

@@ -1,4 +1,4 @@
-"""The state of a subscription, which its parts share.
+"""The state of a subscription. Dispatch, acknowledgments, redelivery and moves share it.
 
 Every existing entry is in exactly one of these places: acknowledged (`cursor`), held whole by an open
 transaction (`transactions`), pending at a consumer (`consumers`), queued for redelivery (`replay`), waiting
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """The state that dispatch, acknowledgments, redelivery and moves use."""
+    """The parts of a subscription's state."""
 
     kind: SubscriptionType
     topic: str | None
@@ -51,19 +51,18 @@ class State:
     unread: Unread
     policy: Policy
     tracker: DelayedMessages | None
-    """The tracker of delayed messages that the subscription was created with."""
+    """The tracker of delayed messages that was passed to the subscription, or `None`."""
     delayed: DelayedMessages | None
-    """The tracker, if the subscription type delays messages; else `None`."""
+    """The same tracker if the subscription type delays messages (Shared and Key_Shared); else `None`."""
     retrying: PositionsByHash
-    """The messages outside of the queue that block later ones of their hash.
+    """The messages that are not queued for redelivery and block later messages of their hash.
 
-    Such a message is in its back-off, or an open transaction acknowledged it while it waited for redelivery.
-    With `nack_holds_until_acked`, every message that was negatively acknowledged is in this map until it is
-    acknowledged.
+    Such a message is in its back-off. Or an open transaction acknowledged it while it waited for redelivery.
+    With `nack_holds_until_acked`, a negatively acknowledged message stays here until it is acknowledged.
     """
 
     def change_type(self, kind: SubscriptionType, selector: Selector | None) -> None:
-        """Change the subscription type. All messages that are not acknowledged become unread.
+        """Change the subscription type, and make all unacknowledged messages unread.
 
         No consumer may be connected.
         """
@@ -74,27 +73,27 @@ class State:
         )
         policy = policy_of(kind, self.consumers, replay, self.settings, selector, self.topic, self.partition)
         self.kind, self.replay, self.policy = kind, replay, policy
-        # The new type decides which messages block their hash.
+        # Which messages block their hash depends on the new type.
         self.start_over()
         self.delayed = self.tracker if self.policy.individual else None
 
     def set_limits(self, settings: SubscriptionSettings) -> None:
-        """Change the limits of the subscription and its consumers."""
+        """Replace the settings, and update the limits of the consumers."""
         self.settings = settings
         self.consumers.set_limits(settings)
 
     @property
     def holds_waiting(self) -> bool:
-        """Whether a message that waits for redelivery blocks later ones of its hash."""
+        """Whether a message blocks later messages of its hash while it waits for redelivery."""
         return self.policy.in_key_order and self.settings.waiting_holds_key
 
     @property
     def holds_until_acked(self) -> bool:
-        """Whether a negatively acknowledged message blocks later ones of its hash until acknowledged."""
+        """Whether a negatively acknowledged message blocks later messages of its hash until acknowledged."""
         return self.policy.in_key_order and self.settings.nack_holds_until_acked
 
     def give_back(self, ledger_id: int, entry_id: int, sticky_key_hash: int | None) -> None:
-        """Queue an entry that was pending at a consumer. A queued entry with a known hash blocks its hash."""
+        """Queue an entry that was pending at a consumer. If its hash is known, the entry blocks its hash."""
         self.backoffs.stop(ledger_id, entry_id)
         self.replay.add(ledger_id, entry_id, sticky_key_hash)
         self.stop_retrying(ledger_id, entry_id)
@@ -108,9 +107,9 @@ class State:
                 self.stop_retrying(*pair)
 
     def stop_retrying(self, ledger_id: int, entry_id: int) -> None:
-        """Unblock the hash of an entry that is queued or unread again.
+        """Remove an entry from `retrying`, because it is queued or unread again.
 
-        With `nack_holds_until_acked`, the entry blocks its hash until it is acknowledged.
+        With `nack_holds_until_acked`, the entry stays in `retrying` until it is acknowledged.
         """
         if self.retrying.active and not self.settings.nack_holds_until_acked:
             self.retrying.discard(ledger_id, entry_id)
@@ -122,7 +121,7 @@ class State:
                 self.retrying.add(*position, sticky_key_hash)
 
     def forget(self, ledger_id: int, entry_id: int) -> None:
-        """Drop an acknowledged entry from every part except its consumer."""
+        """Remove an acknowledged entry from all parts of the state except its consumer."""
         if self.replay.active:
             self.replay.acknowledge(ledger_id, entry_id)
         self.counts.reset(ledger_id, entry_id)
@@ -132,7 +131,7 @@ class State:
         self.transactions.forget_plain(Position(ledger_id, entry_id))
 
     def forget_many(self, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Drop many acknowledged entries from every part except their consumers."""
+        """Remove many acknowledged entries from all parts of the state except their consumers."""
         if self.replay.active:
             self.replay.acknowledge_many(ledger_ids, entry_ids)
         self.counts.reset_many(ledger_ids, entry_ids)
@@ -143,7 +142,7 @@ class State:
         self.transactions.forget_plain_many(ledger_ids, entry_ids)
 
     def forget_acknowledged(self) -> None:
-        """Drop all entries up to the mark-delete position.
+        """Remove all entries up to the mark-delete position from all parts of the state.
 
         Call this method after the mark-delete position has moved past unacknowledged entries.
         """
@@ -155,33 +154,37 @@ class State:
         self.unread.skip_acknowledged()
 
     def forget_trimmed(self) -> None:
-        """Drop the entries of trimmed ledgers from the queue.
+        """Remove the entries of trimmed ledgers from the queue, the redelivery counts and `retrying`.
 
-        It runs before each read and costs nothing while no ledger is trimmed. An entry in its back-off is
-        dropped when the back-off ends.
+        This method runs before each read. Without a trimmed ledger it costs nothing. An entry in its back-off
+        is dropped when the back-off ends.
         """
         trimmed_before = self.cursor.ledgers.trimmed_before
         if trimmed_before > 0 and (self.replay.active or self.counts.active or self.retrying.active):
             self._forget_waiting_up_to(Position(trimmed_before - 1, INT64_MAX))
 
     def read_again(self) -> None:
-        """Make every unacknowledged entry unread again, for Exclusive and Failover.
+        """Make all unacknowledged entries unread, on Exclusive and Failover.
 
-        All back-offs end. The set of dead letters is cleared; reading a dead letter adds it again.
+        All back-offs end. The set of dead letters is cleared. When a dead letter is read again, it is added
+        again.
         """
         self.unread.rewind()
         self.backoffs.clear()
         self.counts.forget_dead()
 
     def change_active(self) -> None:
-        """Make every unacknowledged entry unread for a new active consumer, which has nothing in hand."""
+        """Make all unacknowledged entries unread, because another consumer becomes active.
+
+        No consumer has entries in hand afterwards.
+        """
         for consumer in self.consumers:
             if consumer.in_hand is not None:
                 consumer.in_hand.clear()
         self.read_again()
 
     def key_waits(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> bool:
-        """Return whether an older message of this hash must be delivered first."""
+        """Return whether an earlier message of this hash must be delivered before the given entry."""
         if self.retrying.active and self.retrying.has_earlier(ledger_id, entry_id, sticky_key_hash):
             return True
         if not self.replay.active:
@@ -191,7 +194,10 @@ class State:
         return self.settings.waiting_holds_key and self.replay.has_earlier_unknown(ledger_id, entry_id)
 
     def start_over(self) -> None:
-        """Remove all pending entries and make every unacknowledged entry unread. Redelivery counts stay."""
+        """Remove all pending entries from the consumers, and make all unacknowledged entries unread.
+
+        The redelivery counts do not change.
+        """
         for consumer in self.consumers:
             self.consumers.take_all(consumer)
         self.replay.clear()
@@ -212,14 +218,17 @@ class State:
         self.transactions.validate()
 
     def audit_retrying(self) -> list[str]:
-        """Recompute the unqueued messages that block their hash; return a text if the stored ones differ."""
+        """Recompute `retrying`, the messages that block their hash outside the queue.
+
+        Return a text if the stored messages differ from the recomputed ones.
+        """
         found: dict[Position, int] = {}
         if self.holds_waiting:
             for consumer in self.consumers:
                 waiting = (p for p in self.backoffs.due_ms if p in consumer.pending)
                 found.update((p, consumer.pending[p].sticky_key_hash) for p in waiting)
             found |= self._held_waiting()
-        # The next read drops trimmed entries.
+        # Entries of trimmed ledgers are not compared, because the next read drops them.
         before = self.cursor.ledgers.trimmed_before
         found = {p: sticky_key_hash for p, sticky_key_hash in found.items() if p.ledger_id >= before}
         everything = self.retrying.positions().items()
@@ -230,7 +239,10 @@ class State:
         return [] if found == retrying else [f"retrying is {retrying}, expected {found}"]
 
     def _held_waiting(self) -> dict[Position, int]:
-        """Return the waiting messages that open transactions hold whole, with their hashes."""
+        """Return the messages that open transactions hold whole and that waited for redelivery.
+
+        Each has its hash.
+        """
         return {
             position: sticky_key_hash
             for position, sticky_key_hash in self.transactions.waited()
@@ -254,7 +266,7 @@ def new_state(
     partition: int | None,
     structures: Structures,
 ) -> State:
-    """Return the state of a subscription without consumers, in which every unacknowledged entry is unread."""
+    """Return the state of a new subscription without consumers. All unacknowledged entries are unread."""
     consumers = Consumers(structures, settings)
     replay = ReplayQueue(
         structures,

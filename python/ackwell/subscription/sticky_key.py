@@ -1,11 +1,13 @@
 """Sticky-key hashes: the slot of a message's key, one of 65,536 slots.
 
-Pulsar hashes the key's bytes with MurmurHash3 (x86, 32 bits, seed 0), clears the sign bit, and spreads
-the result over the slots of the selector: 1 to 65,535 with consistent hashing (4.2's default), 0 to
-65,535 with the others. In the second case 0 becomes 1, because the dispatchers use 0 for "not set".
+Pulsar hashes the key's bytes with MurmurHash3 (x86, 32 bits, seed 0), clears the sign bit, and maps the
+result to a slot of the selector. The slots are 1 to 65,535 with consistent hashing (4.2's default), and 0 to
+65,535 with the other selectors. With the other selectors, slot 0 is replaced by 1, because the dispatchers
+use 0 for "not set".
 
-ackwell has its own implementation, because the algorithm is fixed and 20 lines long and a library would be a
-further compiled dependency. A recorded ring of a broker (300 points) tests every path.
+ackwell has its own implementation, because the algorithm is fixed and takes 20 lines, and a library would be
+a further compiled dependency. A test compares it with a ring of 300 points recorded from a broker, which
+covers every path.
 """
 
 from __future__ import annotations
@@ -13,19 +15,20 @@ from __future__ import annotations
 from typing import Final
 
 SLOTS: Final = 65_536
-"""The size of the hash range: `2 << 15` in Pulsar's selectors."""
+"""The number of slots: `2 << 15` in Pulsar's selectors."""
 
 HashRange = tuple[int, int]
-"""The first and the last slot, both included, as in the broker's statistics."""
+"""The first and the last slot of a range. Both belong to the range, as in the broker's statistics."""
 
 FROM_ONE: Final[HashRange] = (1, SLOTS - 1)
-"""The slots of consistent hashing, without 0."""
+"""The slots of consistent hashing, which do not include 0."""
 
 FROM_ZERO: Final[HashRange] = (0, SLOTS - 1)
 """The slots of the other selectors."""
 
 NO_KEY: Final = b"NONE_KEY"
-"""The key that the broker hashes for a message without key, producer and sequence id."""
+"""The key that the broker hashes for a message without a key if its producer name or sequence id is
+missing."""
 
 _WORD: Final = 0xFFFF_FFFF
 _C1: Final = 0xCC9E_2D51
@@ -39,10 +42,11 @@ def sticky_key_hash(
     producer_name: str | None = None,
     sequence_id: int | None = None,
 ) -> int:
-    """Return the slot of a key. It is never 0. Text is encoded as UTF-8.
+    """Return the slot of a key; it is never 0. A key that is text is encoded as UTF-8.
 
-    For a message without a key the broker hashes the `keyless_key`, so that such messages are spread over the
-    consumers. Without a producer name or a sequence id it hashes one fixed key.
+    For a message without a key, the broker hashes the `keyless_key` of its producer name and sequence id. So
+    such messages are distributed over the consumers. If one of the two is None, the broker hashes the fixed
+    key `NO_KEY`.
 
     >>> sticky_key_hash("k20"), sticky_key_hash("k20", FROM_ZERO)
     (27157, 12379)

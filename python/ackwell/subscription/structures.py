@@ -1,4 +1,4 @@
-"""The structures of a subscription: the classes of the chosen engine that it instantiates."""
+"""The classes of an engine from which a subscription makes its data structures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 class Structures(NamedTuple):
-    """The classes of an engine. A subscription stores these, because a module cannot be copied or pickled."""
+    """The classes of an engine that a subscription uses.
+
+    A subscription stores these classes instead of the engine, because a module cannot be copied or pickled.
+    """
 
     pending_acks: type[PendingAcks]
     position_range_set: type[PositionRangeSet]
@@ -18,5 +21,5 @@ class Structures(NamedTuple):
 
     @classmethod
     def of(cls, engine: Engine) -> Self:
-        """Return the classes of an engine."""
+        """Return the `Structures` of an engine."""
         return cls(engine.PendingAcks, engine.PositionRangeSet, engine.TripleLongHeap)

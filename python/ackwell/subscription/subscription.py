@@ -8,14 +8,15 @@
 3. The caller calls `ack`, `nack`, `redeliver`, `flow` and `remove_consumer` as the clients request.
 4. `save` makes the state durable, and then returns the receipts of the acknowledgments.
 
-**Parts.** `State` lists the parts and the places in which an entry can be; `validate` checks that each entry
-is in one place. `Dispatcher`, `Acknowledgments`, `Redelivery` and `CursorMoves` change the state.
+**Parts.** `State` documents its parts and the places in which an entry can be. `validate` checks that each
+entry is in exactly one place. `Dispatcher`, `Acknowledgments`, `Redelivery` and `CursorMoves` change the
+state.
 
 **Errors.** Every method checks its arguments before it changes anything, so a call that raises has no effect.
 A `ProtocolError` has the error code of the broker's answer.
 
 **Threads.** Use a subscription from one thread, or one event loop, at a time, or protect it by a lock. No
-call blocks. Batch calls release the interpreter while they read the arrays of their arguments.
+call blocks. While a batch call reads its arrays, other threads can run Python code.
 """
 
 from __future__ import annotations
@@ -73,35 +74,36 @@ if TYPE_CHECKING:
 class Subscription:
     """One subscription: consumers, dispatch, acknowledgments, redelivery, transactions.
 
-    For one thread at a time. Methods accept a position as a whole, `ack("a", position)`, or as two ids,
-    `ack("a", 3, 1)`.
+    Only one thread may use it at a time. Methods accept a position as one value, `ack("a", position)`, or as
+    two ids, `ack("a", 3, 1)`.
 
     Parameters
     ----------
     type : SubscriptionType or its name
         One of Pulsar's four types.
     ledgers : Ledgers, optional
-        The ledgers of the topic, shared with the code that publishes. If a `cursor` is given, its ledgers are
-        used.
+        The ledgers of the topic. The code that publishes shares this object. If a `cursor` is given, the
+        ledgers of the cursor are used.
     cursor : Cursor, optional
-        The acknowledged positions to start from. Its own settings apply, not `settings.cursor`.
+        The cursor to start from, with its acknowledged positions. Its own settings apply, and
+        `settings.cursor` is ignored.
     settings : SubscriptionSettings, optional
-        Limits and delays; `SubscriptionSettings.pulsar(version)` gives the behaviour of a broker.
+        Limits and delays. With `SubscriptionSettings.pulsar(version)` the subscription behaves like a broker.
     selector : Selector, optional
-        How a Key_Shared subscription maps hashes to consumers; consistent hashing by default.
+        The object that maps hashes to consumers on Key_Shared; consistent hashing by default.
     delayed : DelayedMessages, optional
-        Holds messages until their delivery time; without it a `deliver_at_ms` is refused. Exclusive and
-        Failover deliver at once in any case, as in the broker.
+        The tracker that holds messages until their delivery time. Without it, a `deliver_at_ms` is refused.
+        Exclusive and Failover do not delay messages, as in the broker.
     topic, partition : str, int, optional
-        Determine the active consumer of a Failover subscription.
+        The topic and the number of its partition. They determine the active consumer of Failover.
     chunk_entries : callable, optional
         `chunk_entries(first, last)` returns the entries of a message sent in chunks. Without it,
         acknowledging such a message acknowledges only the entry of its last chunk, as in the broker, because
         entries of other producers can be between the chunks.
     durable : bool
-        False for a reader's cursor: `save` does not write, and returns the receipts at once.
+        False for the cursor of a reader: `save` then writes nothing and returns the receipts.
     engine : Engine, optional
-        The structures to use; the native ones by default.
+        The module with the data structures to use; the native module by default.
 
     Examples
     --------
@@ -168,16 +170,16 @@ class Subscription:
 
     @property
     def type(self) -> SubscriptionType:
-        """The subscription type; `change_type` changes it."""
+        """The subscription type. `change_type` changes it."""
         return self._state.kind
 
     @property
     def settings(self) -> SubscriptionSettings:
-        """The limits and delays."""
+        """The limits and delays of the subscription."""
         return self._state.settings
 
     def limit_unacked(self, per_consumer: int, per_subscription: int) -> None:
-        """Change the limits of unacknowledged messages; 0 means unlimited.
+        """Change the limits of unacknowledged messages, per consumer and per subscription; 0 means unlimited.
 
         >>> from ackwell import Ledgers, Subscription
         >>> subscription = Subscription("Shared", Ledgers({3: 8}))
@@ -195,17 +197,17 @@ class Subscription:
 
     @property
     def cursor(self) -> Cursor:
-        """The cursor: the acknowledged positions."""
+        """The cursor of the subscription: its acknowledged positions."""
         return self._state.cursor
 
     @property
     def delayed(self) -> DelayedMessages | None:
-        """The tracker of delayed messages; None if the subscription has none."""
+        """The tracker of delayed messages. None if there is none, and always on Exclusive and Failover."""
         return self._state.delayed
 
     @property
     def validation_errors(self) -> Counter[ValidationError]:
-        """The number of messages that clients discarded, by validation error."""
+        """The number of discarded messages that clients reported, by validation error."""
         return self._validation_errors
 
     # Consumers
@@ -220,17 +222,18 @@ class Subscription:
         epoch: int = NO_EPOCH,
         concurrency: int | None = None,
     ) -> list[ActiveChange]:
-        """Add a consumer, which gets no messages before `flow`.
+        """Add a consumer. It gets no messages before it has permits (see `flow`).
 
         Other calls identify the consumer by its `consumer_id`, or by its name if it has no `consumer_id`.
-        Consumers with different ids can have the same name. `priority` 0 is served first. `hash_ranges` are
-        the slots of a consumer of `StickyRanges`. `concurrency` is the number of entries that the consumer
-        works on at once: its oldest unacknowledged deliveries are in hand (see `in_hand`). Returns the
-        notifications to send on a Failover subscription.
+        Consumers with different ids can have the same name. Consumers with `priority` 0 are served first.
+        `hash_ranges` are the slots of the consumer if the selector is `StickyRanges`. `concurrency` is the
+        number N of entries that the consumer works on at the same time; its N oldest unacknowledged
+        deliveries are then in hand (see `in_hand`). Returns the notifications to send to the consumers of a
+        Failover subscription.
 
-        Raises `ProtocolError` for a consumer that is already connected and for a second one of an
-        Exclusive subscription (`CONSUMER_BUSY`), and for a hash range that is taken
-        (`CONSUMER_ASSIGN_ERROR`).
+        Raises `ProtocolError` with the code `CONSUMER_BUSY` if the consumer is already connected, or if an
+        Exclusive subscription already has a consumer. The code is `CONSUMER_ASSIGN_ERROR` if another consumer
+        has a slot of the hash ranges.
 
         >>> from ackwell import Ledgers
         >>> failover = Subscription("Failover", Ledgers({3: 4}))
@@ -260,11 +263,11 @@ ActiveChange(consumer='a', active=True)])
     def remove_consumer(self, consumer: ConsumerKey) -> Removal:
         """Remove a consumer; return the number of its entries to redeliver, and the notifications to send.
 
-        The redelivery counts of the entries that it had in hand increase by one (see `in_hand`), and these
-        entries are then delivered alone. The counts of its other entries do not change. If a consumer leaves
-        in an orderly way, first return its entries by `redeliver(consumer, counted=False)`. On Exclusive and
-        Failover the next active consumer starts at the first unacknowledged message. The receipts of this
-        consumer are dropped.
+        The redelivery counts of the entries that it had in hand increase by one (see `in_hand`). Each of
+        these entries is then delivered alone. The counts of its other entries do not change. If a consumer
+        leaves in an orderly way, first return its entries by `redeliver(consumer, counted=False)`. On
+        Exclusive and Failover, the next active consumer starts at the first unacknowledged message. The
+        receipts of the removed consumer are dropped.
         """
         who, before = self._state.consumers[consumer], self._state.policy.active
         entries = self._redelivery.remove_consumer(who)
@@ -272,13 +275,13 @@ ActiveChange(consumer='a', active=True)])
         return Removal(entries, self._active_changes(before))
 
     def flow(self, consumer: ConsumerKey, permits: int) -> None:
-        """Add permits to a consumer: the number of further messages that it may get."""
+        """Add permits to a consumer. It may get as many further messages as it has permits."""
         permits = arguments.integer("permits", permits, 0, INT32_MAX)
         self._state.consumers.grant(self._state.consumers[consumer], permits)
 
     @property
     def permits(self) -> int:
-        """The permits of all consumers. O(consumers).
+        """The sum of the permits of all consumers. Negative permits count as 0. O(consumers).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Shared", Ledgers({3: 10}))
@@ -296,10 +299,11 @@ ActiveChange(consumer='a', active=True)])
         *,
         selector: Selector | None = None,
     ) -> None:
-        """Change the subscription type, as a broker does when the first consumer has another type.
+        """Change the subscription type. A broker does this when the first consumer has another type.
 
-        Raises `ProtocolError` (`CONSUMER_BUSY`) while a consumer is connected. Everything
-        unacknowledged is read again. Redelivery counts stay, unless `idle_clears_counts` is set.
+        Raises `ProtocolError` (`CONSUMER_BUSY`) while a consumer is connected. All unacknowledged messages
+        become unread. The redelivery counts do not change. (With `idle_clears_counts`, they were cleared when
+        the last consumer left.)
         """
         self._moves.change_type(SubscriptionType(type), selector)
 
@@ -310,25 +314,25 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def active_consumer(self) -> ConsumerKey | None:
-        """The only consumer that gets messages, on Exclusive and Failover."""
+        """The consumer that gets all messages of Exclusive or Failover; `None` on other types."""
         active = self._state.policy.active
         return active.key if active is not None else None
 
     @property
     def draining_hashes(self) -> dict[ConsumerKey, dict[int, int]]:
-        """The draining hashes of each consumer, with the number of its pending entries of each hash.
+        """For each consumer, the draining hashes that it owned, with its number of pending entries of each.
 
-        The new owner of a hash gets no message of it until these entries are acknowledged. The dictionary is
-        empty on other types than Key_Shared. O(draining hashes).
+        The new owner of a hash gets no message of the hash until these entries are acknowledged or returned.
+        The dictionary is empty on all types except Key_Shared. O(draining hashes).
         """
         return self._state.consumers.draining.by_consumer()
 
     def sticky_key_hash(
         self, key: str | bytes | None, *, producer_name: str | None = None, sequence_id: int | None = None
     ) -> int:
-        """Return the hash of a message for `dispatch`; 0 unless Key_Shared.
+        """Return the sticky-key hash of a message, to pass to `dispatch`; 0 on all types except Key_Shared.
 
-        Without a key it is the hash of producer name and sequence id, as in the broker.
+        If `key` is None, the producer name and the sequence id are hashed, as in the broker.
         """
         policy = self._state.policy
         slots = policy.selector.slots if isinstance(policy, ByKey) else FROM_ONE
@@ -338,23 +342,24 @@ ActiveChange(consumer='a', active=True)])
     # Dispatch
 
     def next_reads(self, limit: int, now_ms: int) -> list[Position]:
-        """Return the positions to read and `dispatch` next: queued ones first, in position order.
+        """Return at most `limit` positions to read and `dispatch` next.
 
-        The list is empty if no consumer can get a message now (see `stall`). Calls `advance` first, which
-        queues the messages whose delay, back-off or ack timeout has ended.
+        Queued positions come first, then unread ones; both are in position order. The list is empty if no
+        consumer can get a message now (see `stall`). This method first calls `advance`, which queues the
+        messages whose delay, back-off or ack timeout has ended.
         """
         ledger_ids, entry_ids = self.next_reads_many(limit, now_ms)
         return [Position(*pair) for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)]
 
     def next_reads_many(self, limit: int, now_ms: int) -> tuple[Int64s, Int64s]:
-        """Return the positions of `next_reads` as two int64 arrays, ledger ids and entry ids."""
+        """Return the positions of `next_reads` as two int64 arrays: ledger ids and entry ids."""
         limit = arguments.integer("limit", limit)
         self.advance(now_ms)
         return self._dispatcher.next_reads(limit)
 
     @property
     def stall(self) -> Undelivered | None:
-        """Why `next_reads` returns no unread entry; `None` if reading may continue."""
+        """The reason why `next_reads` returns no unread entries now; `None` if reading may continue."""
         return self._dispatcher.stall()
 
     def dispatch(
@@ -367,19 +372,21 @@ ActiveChange(consumer='a', active=True)])
         sticky_key_hash: int | None = None,
         deliver_at_ms: int = 0,
     ) -> Outcome:
-        """Deliver an entry of `next_reads`; return the chosen consumer, or the reason why there is none.
+        """Deliver an entry of `next_reads`; return the chosen consumer, or the reason why none gets it.
 
-        Key_Shared needs the `sticky_key_hash` (see the method of this name), and a `deliver_at_ms` needs a
-        tracker of delayed messages; `ValueError` without them. A later `next_reads` returns an undelivered
-        entry again, unless it is a dead letter (see `dead_letters`) or acknowledged. `redelivery_count` and
-        `ack_set` return the metadata of its delivery. Amortised O(1) on Shared, O(log points) on Key_Shared.
+        Key_Shared needs the `sticky_key_hash`, which the method of the same name returns. A `deliver_at_ms`
+        needs a tracker of delayed messages. If one of them is missing, `ValueError` is raised. An undelivered
+        entry is in the result of a later `next_reads`, unless it is acknowledged or a dead letter (see
+        `dead_letters`). `redelivery_count` and `ack_set` return the metadata to send with the entry.
+        Amortised O(1) on Shared, O(log points) on Key_Shared.
         """
         if entry_id is None:
             position, entry_id = arguments.ids(position)
         if sticky_key_hash is None:
             sticky_key_hash = self._no_hash()
         try:
-            # One check for all six: the union of their bits is an int below the limit if each of them is.
+            # All six arguments are checked at once: the bitwise or is an int from 0 to the limit only if each
+            # argument is.
             bits = position | entry_id | now_ms | batch_size | sticky_key_hash | deliver_at_ms  # type: ignore[operator]
             usual = bits.__class__ is int and 0 <= bits <= TIME_MAX_MS
         except TypeError:
@@ -412,11 +419,11 @@ ActiveChange(consumer='a', active=True)])
         sticky_key_hashes: ArrayLike | None = None,
         deliver_at_ms: ArrayLike | None = None,
     ) -> list[Delivery]:
-        """Deliver many entries: int64 arrays of equal length in the order of `next_reads`.
+        """Deliver many entries, given as int64 arrays of equal length in the order of `next_reads`.
 
-        The decisions equal those of `dispatch` for each entry. An entry that no consumer gets now is not in
-        the result. Runs without special cases are decided at once. If the tracker of delayed messages is
-        full, the remaining entries are left for the next call.
+        The decisions are those of `dispatch` for each entry. The result has only the entries that a consumer
+        gets now. A run of entries without a special case is decided at once. If the tracker of delayed
+        messages is full, the remaining entries are not dispatched; pass them again later.
         """
         now_ms = arguments.time_ms("now_ms", now_ms)
         entries = Entries.of(ledger_ids, entry_ids, batch_sizes, sticky_key_hashes, deliver_at_ms)
@@ -428,19 +435,19 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def dead_letters(self) -> list[Position]:
-        """The messages redelivered more than `max_redeliver_count` times.
+        """The messages that were redelivered more than `max_redeliver_count` times.
 
-        The setting `lost_counts` determines whether a delivery to a lost consumer counts. Dead letters are no
-        longer delivered. Write them to the dead letter topic, then acknowledge them with `ack(None, …)`.
-        Until then they are unacknowledged, so a crash does not lose them.
+        The setting `lost_counts` determines whether a delivery to a lost consumer counts. Dead letters are
+        not delivered again. Write them to the dead letter topic, and then acknowledge them with `ack(None,
+        …)`. Until then they are unacknowledged, so a crash does not lose them.
         """
         return list(self._state.counts.dead.positions())
 
     def started(self, consumer: ConsumerKey, position: Place, entry_id: int | None = None) -> bool:
-        """Report that a consumer has started to work on an entry; return whether it has the entry.
+        """Report that a consumer has started to work on an entry; return whether the consumer has the entry.
 
         The entry is in hand until the consumer acknowledges or returns it. Raises `ProtocolError` for a
-        consumer with a declared `concurrency`, which determines its entries in hand. O(1).
+        consumer with a `concurrency`, because the concurrency determines its entries in hand. O(1).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Shared", Ledgers({3: 10}))
@@ -457,8 +464,9 @@ ActiveChange(consumer='a', active=True)])
     def in_hand(self, consumer: ConsumerKey) -> list[Position]:
         """Return the entries that a consumer has in hand; an empty list if it does not report them.
 
-        With `LostCounts.IN_HAND`, their redelivery counts increase by one if the consumer is lost now, or if
-        the process dies after the next save. O(entries in hand).
+        With `LostCounts.IN_HAND`, the redelivery counts of these entries increase by one if the consumer is
+        lost. The same happens if the process dies, for the entries in hand at the last save. O(entries in
+        hand).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Shared", Ledgers({3: 10}))
@@ -471,15 +479,15 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def suspects(self) -> list[Position]:
-        """The entries that were in hand when their consumer was lost. They are delivered alone."""
+        """The entries that a consumer had in hand when it was lost. Each of them is delivered alone."""
         return list(self._state.counts.suspects.positions())
 
     def redelivery_count(self, position: Place, entry_id: int | None = None) -> int:
-        """Return the redelivery count of an entry for its next delivery."""
+        """Return the redelivery count that the next delivery of an entry has."""
         return self._state.counts.count(*arguments.position(position, entry_id))
 
     def ack_set(self, position: Place, entry_id: int | None = None) -> tuple[int, ...] | None:
-        """Return the unacknowledged messages of a batch, as words, for its next delivery.
+        """Return the ack set that the next delivery of a batch has, as words: bit set = not acknowledged.
 
         Returns `None` if no message of the entry is acknowledged or held by a transaction.
         """
@@ -495,10 +503,10 @@ ActiveChange(consumer='a', active=True)])
         batch_size: int = 1,
         sticky_key_hash: int = 0,
     ) -> None:
-        """Record a delivery that was decided elsewhere, for example by a broker whose events are replayed.
+        """Record a delivery that another program decided, for example a broker whose events are replayed.
 
-        Permits and limits are counted but not enforced. The entry is removed from its previous consumer.
-        Unread entries before it are queued.
+        Permits and limits are counted and not enforced. If the entry is pending at another consumer, it is
+        removed there. Unread entries before it are queued.
         """
         who, position = self._state.consumers[consumer], arguments.position(position, entry_id)
         now_ms = arguments.time_ms("now_ms", now_ms)
@@ -507,19 +515,22 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def read_position(self) -> Position:
-        """The first unread position. An entry at this position need not exist."""
+        """The first position that was not read. There may be no entry at this position."""
         return Position(*self._state.unread.position)
 
     def holder(self, position: Place, entry_id: int | None = None) -> ConsumerKey | None:
-        """Return the consumer that has an entry, on Shared and Key_Shared. O(consumers)."""
+        """Return the consumer at which an entry is pending, on Shared and Key_Shared. O(consumers).
+
+        Return None if the entry is not pending.
+        """
         owner = self._state.consumers.owner(*arguments.position(position, entry_id))
         return None if owner is None else owner.key
 
     def pending(self, consumer: ConsumerKey) -> dict[Position, PendingAck]:
         """Return the pending entries of a consumer, on Shared and Key_Shared. O(entries).
 
-        Each has its number of unacknowledged messages, or its batch size if `partial_ack_lowers_pending` is
-        off, and its sticky-key hash.
+        The value of an entry has its sticky-key hash and its number of unacknowledged messages. If
+        `partial_ack_lowers_pending` is off, this number is the batch size.
         """
         return self._state.consumers.pending(self._state.consumers[consumer])
 
@@ -534,12 +545,12 @@ ActiveChange(consumer='a', active=True)])
     ) -> bool:
         """Acknowledge an entry, or with an `ack_set` part of a batch; return whether this changed anything.
 
-        The rules are the broker's. The acknowledging consumer need not be the one that has the message;
+        The rules are those of the broker. The message may be pending at another consumer than the given one.
         `None` acknowledges without a consumer. Nothing changes if the message is already acknowledged, if its
-        ledger is unknown or trimmed, or if it is past the end of a closed ledger. A position after the
-        topic's last entry raises `ProtocolError`; a broker answers success and ignores it. `ack_set` contains
-        64-bit words, least significant bit first, bit set = not acknowledged. O(log ledgers), and
-        O(consumers) if another consumer has the message.
+        ledger is unknown or trimmed, or if its entry id is past the end of a closed ledger. A position after
+        the topic's last entry raises `ProtocolError`; a broker answers success and ignores the
+        acknowledgment. `ack_set` has 64-bit words, least significant bit first; a set bit means not
+        acknowledged. O(log ledgers), and O(consumers) if the message is pending at another consumer.
         """
         who = None if consumer is None else self._state.consumers.by_key[consumer]
         if entry_id is None:
@@ -559,13 +570,15 @@ ActiveChange(consumer='a', active=True)])
         entry_ids: ArrayLike,
         ack_sets: tuple[ArrayLike, ArrayLike] | None = None,
     ) -> int:
-        """Acknowledge many entries, two int64 arrays; return the number that changed.
+        """Acknowledge many entries, given as two int64 arrays; return the number of entries that changed.
 
-        The rules are those of `ack`, but nothing changes if an entry is after the topic's last entry.
+        The rules are those of `ack`, with one difference: if any entry is after the topic's last entry,
+        nothing changes.
 
-        `ack_sets` acknowledges parts of batches. It is a pair of arrays: the index of each row's first word
-        followed by the number of all words, and the words of all rows. A row without words is a whole entry.
-        Whole entries are acknowledged first, as by `handle`, unless a consumer is blocked.
+        `ack_sets` acknowledges parts of batches. It is a pair of arrays. The first array has the index of
+        each row's first word, followed by the number of all words. The second array has the words of all
+        rows. A row without words acknowledges a whole entry. Whole entries are acknowledged first, as by
+        `handle`, unless a consumer is blocked.
         """
         who = self._consumer(consumer)
         if ack_sets is None:
@@ -581,11 +594,12 @@ ActiveChange(consumer='a', active=True)])
         entry_id: int | None = None,
         ack_set: Sequence[int] = (),
     ) -> bool:
-        """Acknowledge everything up to an entry, or with an `ack_set` up to a part of that entry.
+        """Acknowledge all messages up to an entry, or with an `ack_set` up to a part of that entry.
 
         Returns whether this changed anything.
 
-        Raises `ProtocolError` on Shared and Key_Shared; a broker answers success and ignores it.
+        Raises `ProtocolError` on Shared and Key_Shared; a broker answers success and ignores the
+        acknowledgment.
         """
         self._consumer(consumer)
         position, words = arguments.position(position, entry_id), arguments.ack_set_words(ack_set)
@@ -597,9 +611,9 @@ ActiveChange(consumer='a', active=True)])
 
         The command is applied as a whole or not at all. Bytes that are not a command raise
         `CorruptStateError`. A command against the rules raises `ProtocolError`; a broker applies the part
-        that `accepted_part` returns. `confirm` or `save` returns the receipt of a command with a request id
-        once its effect is durable. Messages with a validation error are acknowledged and counted; properties
-        are saved with the cursor.
+        that `accepted_part` returns. If a command has a request id, `confirm` or `save` returns its receipt
+        once the acknowledgment is durable. Messages with a validation error are acknowledged and counted. The
+        properties of a command are saved with the cursor.
         """
         who = self._state.consumers[consumer]
         if isinstance(command, bytes):
@@ -639,12 +653,13 @@ ActiveChange(consumer='a', active=True)])
     def commit(self, transaction: TransactionId) -> int:
         """Acknowledge the messages that a transaction holds; return the number of entries that changed.
 
-        A transaction that is not open holds no messages, so repeating a commit after a crash is harmless.
+        A transaction that is not open holds no messages. So a commit can be repeated after a crash without
+        harm.
         """
         return self._acks.commit(arguments.transaction(transaction))
 
     def abort(self, transaction: TransactionId) -> int:
-        """Release the messages that a transaction holds; return the number of entries to redeliver."""
+        """Release the messages that a transaction holds, for redelivery; return how many entries it held."""
         return self._acks.abort(arguments.transaction(transaction))
 
     @property
@@ -653,11 +668,11 @@ ActiveChange(consumer='a', active=True)])
         return list(self._state.transactions.open)
 
     def is_in_transaction(self, position: Place, entry_id: int | None = None) -> bool:
-        """Return whether an open transaction acknowledged an entry or messages of it."""
+        """Return whether an open transaction has acknowledged an entry or any of its messages."""
         return bool(self._state.transactions.held_bits(arguments.position(position, entry_id)))
 
     def cumulative_ack(self, transaction: TransactionId) -> Position | None:
-        """Return the position up to which an open transaction acknowledged cumulatively, or None."""
+        """Return the position of the cumulative acknowledgment in an open transaction, or None."""
         content = self._state.transactions.open.get(arguments.transaction(transaction))
         held = None if content is None else content.cumulative
         return None if held is None else held.position
@@ -667,11 +682,12 @@ ActiveChange(consumer='a', active=True)])
     def nack(
         self, consumer: ConsumerKey, position: Place, entry_id: int | None = None, *, now_ms: int
     ) -> bool:
-        """Redeliver a message after its back-off; return whether it is pending at this consumer.
+        """Redeliver a message after its back-off; return whether this consumer has the message.
 
-        The message remains pending until its back-off ends. On Exclusive and Failover everything
-        unacknowledged is read again, which preserves the order. On Key_Shared the undelivered later messages
-        of its hash wait for it; `nack_in_order` also redelivers the delivered ones.
+        The message is pending until its back-off ends. On Exclusive and Failover all unacknowledged messages
+        are then read again, which preserves the order. On Key_Shared, later messages of the same hash that
+        are not yet delivered wait for the message. `nack_in_order` also redelivers later messages that are
+        already delivered.
         """
         who, position = self._state.consumers[consumer], arguments.position(position, entry_id)
         return self._redelivery.nack(who, position, arguments.time_ms("now_ms", now_ms))
@@ -679,11 +695,11 @@ ActiveChange(consumer='a', active=True)])
     def nack_in_order(
         self, consumer: ConsumerKey, position: Place, entry_id: int | None = None, *, now_ms: int
     ) -> list[Position]:
-        """Redeliver a message as `nack` does, and then the consumer's later messages with the same key.
+        """Redeliver a message as `nack` does, and return the consumer's later messages with the same hash.
 
-        Returns these later messages. The consumer must not process them, because they are no longer pending.
-        Their redelivery counts do not change. The list is empty on other types than Key_Shared, and if the
-        message is not pending at this consumer. O(entries).
+        These later messages are redelivered after it. The consumer must not process them, because they are no
+        longer pending. Their redelivery counts do not change. The list is empty on all types except
+        Key_Shared, and if the message is not pending at this consumer. O(entries).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Key_Shared", Ledgers({3: 3}))
@@ -705,10 +721,10 @@ ActiveChange(consumer='a', active=True)])
     def later_of_key(
         self, consumer: ConsumerKey, position: Place, entry_id: int | None = None
     ) -> list[Position]:
-        """Return the later entries of a consumer that have the same hash as the given entry. O(entries).
+        """Return those entries of a consumer that are after the given entry and have its hash. O(entries).
 
         A subscription cannot recall delivered messages. `nack_in_order` redelivers these entries together
-        with the given one. The list is empty on other types than Key_Shared.
+        with the given entry. The list is empty on all types except Key_Shared.
         """
         who = self._state.consumers[consumer]
         return self._redelivery.later_of_key(who, arguments.position(position, entry_id))
@@ -721,13 +737,13 @@ ActiveChange(consumer='a', active=True)])
         counted: bool = True,
         epoch: int | None = None,
     ) -> int:
-        """Redeliver a consumer's entries, all or the listed ones, at once; return their number.
+        """Redeliver a consumer's entries at once; return their number.
 
-        Each redelivery count increases by one, unless `counted` is false because the consumer did not process
-        the messages. Entries that the consumer does not have are ignored. On Exclusive and Failover
-        everything unacknowledged is read again, because redelivering single messages would break the order.
-        The result is then 0. A greater `epoch` becomes the consumer's epoch: its client drops deliveries of
-        older epochs.
+        `positions` selects entries; None means all. Entries that the consumer does not have are ignored. Each
+        redelivery count increases by one. Pass `counted=False` if the consumer did not process the messages.
+        On Exclusive and Failover all unacknowledged messages are read again, because a redelivery of single
+        messages would break the order; the result is then 0. If `epoch` is greater than the consumer's epoch,
+        it becomes the consumer's epoch. The client of the consumer drops deliveries of older epochs.
         """
         who = self._state.consumers[consumer]
         listed = None if positions is None else arguments.position_list(positions)
@@ -738,10 +754,11 @@ ActiveChange(consumer='a', active=True)])
     def extend(
         self, consumer: ConsumerKey, positions: Iterable[tuple[int, int]] | None = None, *, now_ms: int
     ) -> int:
-        """Restart the ack timeout of a consumer's entries, all or the listed ones; return their number.
+        """Restart the ack timeouts of a consumer's entries; return the number of these entries.
 
-        Call it for a consumer that needs longer than `ack_timeout_ms`. Returns 0 without a timeout. Entries
-        that the consumer does not have are ignored. Back-offs do not change. O(1) for each entry.
+        `positions` selects entries; None means all. Call it for a consumer that needs more time than
+        `ack_timeout_ms`. Without an ack timeout the result is 0. Entries that the consumer does not have are
+        ignored. Back-offs do not change. O(1) for each entry.
 
         >>> from ackwell import Ledgers, Subscription, SubscriptionSettings
         >>> settings = SubscriptionSettings(ack_timeout_ms=10_000)
@@ -758,57 +775,59 @@ ActiveChange(consumer='a', active=True)])
         return self._redelivery.extend(who, listed, arguments.time_ms("now_ms", now_ms))
 
     def advance(self, now_ms: int) -> int:
-        """Advance the time; return the number of entries that became due for redelivery."""
+        """Advance the time to `now_ms`; return the number of entries that this queues for redelivery."""
         now_ms = arguments.time_ms("now_ms", now_ms)
         self._update_oldest_hole(now_ms)
         return self._redelivery.advance(now_ms)
 
     def next_wakeup_ms(self) -> int | None:
-        """Return the time at which `advance` next has work, or `None`. Amortised O(log waiting)."""
+        """Return the next time at which `advance` has work, or `None`. Amortised O(log entries that wait)."""
         return self._redelivery.next_due_ms()
 
     # Moves by an administrator
 
     def seek(self, position: Place, entry_id: int | None = None, ack_set: Sequence[int] = ()) -> None:
-        """Make a position the next to read: earlier entries become acknowledged, the others unacknowledged.
+        """Move the cursor: earlier entries become acknowledged, the given and later ones unacknowledged.
 
-        `(-1, -1)` is the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end. With an `ack_set`, only
-        the messages of the batch with a set bit are read. Consumers stay connected and lose their pending
-        entries (a broker disconnects them). Open transactions keep the messages that they hold.
+        `(-1, -1)` means the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end of the topic. With an
+        `ack_set`, only those messages of the given batch are read whose bit is set. Consumers stay connected
+        and lose their pending entries (a broker disconnects them). Open transactions keep the messages that
+        they hold.
         """
         self._moves.seek(arguments.position(position, entry_id, -1, -1), arguments.ack_set_words(ack_set))
 
     def skip(self, entries: int) -> int:
-        """Acknowledge the first `entries` unacknowledged entries, on any type; return how many existed."""
+        """Acknowledge the first `entries` unacknowledged entries, on any type; return how many there were."""
         return self._moves.skip(arguments.integer("entries", entries, 0))
 
     def clear_backlog(self) -> int:
-        """Acknowledge every existing entry, on any type; return the number that changed."""
+        """Acknowledge every existing entry, on any type; return the number of entries that changed."""
         return self._moves.clear_backlog()
 
     def expire(self, position: Place, entry_id: int | None = None) -> int:
-        """Acknowledge everything up to an entry, on any type; return the number of entries that changed.
+        """Acknowledge all messages up to an entry, on any type; return the number of entries that changed.
 
-        The caller determines which messages are past their time to live. With `expires_by_search`, the
-        entries are acknowledged only up to the entry that a broker's search finds, which may be before the
-        given one (see `expiry`).
+        The caller determines which messages have exceeded their time to live. With `expires_by_search`, only
+        entries up to the one that a broker's search finds are acknowledged. This entry may be before the
+        given entry (see `expiry`).
         """
         return self._moves.expire(arguments.position(position, entry_id))
 
     # Durability
 
     def stage(self) -> StagedState:
-        """Return the state to make durable, with the number of receipts that it releases."""
+        """Return the state to save, with the number of receipts that it makes durable."""
         return self._durability.stage(self.cursor.to_position_info())
 
     def confirm(self, staged: StagedState) -> list[Receipt]:
-        """Record that a staged state is durable, and return the receipts to send."""
+        """Record that a staged state is durable, and return the receipts to send to clients."""
         return self._durability.confirm(staged)
 
     def save(self, store: Store, *, replace: bool = False) -> list[Receipt]:
-        """Save the state in a store, and return the receipts to send.
+        """Save the state in a store, and return the receipts to send to clients.
 
-        Errors are those of `Cursor.save`. After an error no receipt is returned; the next save returns them.
+        The errors are those of `Cursor.save`. After an error no receipt is returned. The next successful save
+        returns the missing receipts.
         """
         receipts = self._durability.waiting_now()
         position = self.cursor.mark_delete_position
@@ -826,12 +845,12 @@ ActiveChange(consumer='a', active=True)])
         take_older: bool = False,
         **options: Any,
     ) -> Self:
-        """Return a subscription with the newest state in a store, or a new one if no state was saved.
+        """Return a subscription with the newest state in a store, or a new one if the store has no state.
 
-        No consumer is connected. Everything that is neither acknowledged nor held by an open transaction is
-        unread. The redelivery counts of entries that were in hand at the save increase by one. `options` are
-        those of `Subscription`. Errors and `take_older` are those of `Cursor.load`. `recovery` describes how
-        the state was found.
+        No consumer is connected. All messages that are neither acknowledged nor held by an open transaction
+        are unread. The redelivery counts of entries that were in hand at the save increase by one. `options`
+        are those of `Subscription`. `take_older` and the errors are those of `Cursor.load`. The property
+        `recovery` describes how the state was found.
         """
         settings: SubscriptionSettings = options.get("settings") or SubscriptionSettings()
         engine = options.get("engine")
@@ -847,7 +866,7 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def recovery(self) -> Recovery | None:
-        """The state that `load` found in the store, and how; `None` if the subscription was not loaded."""
+        """The state that `load` found in the store, and how it was found; `None` without a load."""
         return self.cursor.recovery
 
     @property
@@ -858,24 +877,21 @@ ActiveChange(consumer='a', active=True)])
     # Inspection
 
     def summary(self, now_ms: int) -> Summary:
-        """Return the numbers of the subscription. O(consumers), so cheap enough to call each second."""
+        """Return the counters of the subscription at `now_ms`. O(consumers), cheap enough for each second."""
         now_ms = arguments.time_ms("now_ms", now_ms)
         self._update_oldest_hole(now_ms)
         age_ms = 0 if self._oldest_hole is None else now_ms - self._oldest_hole_since_ms
         return summarize(self._state, self.stall, self._oldest_hole, age_ms)
 
     def audit(self) -> list[str]:
-        """Recompute every counter from the entries; return a text for each that differs.
-
-        O(pending entries).
-        """
+        """Recompute every counter from the entries; return a text for each wrong one. O(pending entries)."""
         state = self._state
         return state.consumers.audit() + state.policy.audit() + state.audit_retrying()
 
     def validate(self) -> None:
-        """Check the invariants; `AssertionError` names the one that is broken. O(entries).
+        """Check the invariants; raise `AssertionError` with the broken one. O(entries).
 
-        Checks the structures, the counters, and that each existing entry is in exactly one place:
+        The structures and the counters are checked. Each existing entry must be in exactly one place:
         acknowledged, held by an open transaction, pending at a consumer, queued for redelivery, delayed, a
         dead letter, or unread.
         """
@@ -890,7 +906,7 @@ ActiveChange(consumer='a', active=True)])
         return self._comparable() == other._comparable()
 
     def __copy__(self) -> Self:
-        """Return a deep copy, which shares nothing with the original."""
+        """Return a deep copy. It shares no object with the original."""
         return deepcopy(self)
 
     def __repr__(self) -> str:
@@ -918,7 +934,10 @@ ActiveChange(consumer='a', active=True)])
         return active_changes(self._state.consumers, before, self._state.policy.active, joined)
 
     def _update_oldest_hole(self, now_ms: int) -> None:
-        """Record the first unacknowledged entry, and the time since which it has been the first."""
+        """Record the first unacknowledged entry.
+
+        If it is not the recorded one, also record `now_ms` as the time of the change.
+        """
         hole = self._first_unacknowledged()
         if hole != self._oldest_hole:
             self._oldest_hole, self._oldest_hole_since_ms = hole, now_ms
@@ -931,7 +950,7 @@ ActiveChange(consumer='a', active=True)])
         return position if ledgers.contains(*position) else None
 
     def _no_hash(self) -> int:
-        """Return the default hash, 0; `ValueError` on Key_Shared, which needs a hash."""
+        """Return 0, the hash for a call without a hash; raise `ValueError` on Key_Shared, which needs one."""
         if isinstance(self._state.policy, ByKey):
             raise ValueError(
                 "Key_Shared chooses the consumer by the hash of the key: "

@@ -1,8 +1,8 @@
 """The settings of a subscription.
 
-The defaults are the limits and delays of Pulsar 4.2. They differ from Pulsar's only in cases in which a
-broker loses or repeats messages, or forgets redelivery counts. `SubscriptionSettings.pulsar` returns settings
-that behave like a broker of a given version in all cases.
+The defaults are the limits and delays of Pulsar 4.2. Other behaviour differs from Pulsar's only in cases in
+which a broker loses or repeats messages, or forgets redelivery counts. `SubscriptionSettings.pulsar` returns
+settings with which a subscription behaves like a broker of a given version in all cases.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ackwell.subscription.arguments import integer
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryBackoff:
-    """The wait of a negatively acknowledged message: `min_ms * multiplier ** redelivery_count`.
+    """The wait of a negatively acknowledged message, in ms: `min_ms * multiplier ** redelivery_count`.
 
-    The wait is at most `max_ms`. The defaults are those of the clients' multiplier back-off.
+    The wait is at most `max_ms`. The defaults are those of `MultiplierRedeliveryBackoff` in Pulsar's clients.
 
     >>> backoff = RedeliveryBackoff()
     >>> [backoff.delay_ms(count) for count in (0, 1, 2, 50)]
@@ -28,11 +28,11 @@ class RedeliveryBackoff:
     """
 
     min_ms: int = 1_000
-    """The wait before the first redelivery."""
+    """The wait before the first redelivery, in ms."""
     max_ms: int = 60_000
-    """The longest wait."""
+    """The longest wait, in ms."""
     multiplier: float = 2.0
-    """The factor from one wait to the next; at least 1."""
+    """Each wait is this many times the previous wait; at least 1."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_ms <= self.max_ms:
@@ -41,7 +41,7 @@ class RedeliveryBackoff:
             raise ValueError(f"multiplier is {self.multiplier}; expected at least 1")
 
     def delay_ms(self, redelivery_count: int) -> int:
-        """Return the wait before the next redelivery of a message with this redelivery count."""
+        """Return the wait before the next redelivery of a message with this redelivery count, in ms."""
         try:
             delay = self.min_ms * self.multiplier ** max(redelivery_count, 0)
         except OverflowError:
@@ -50,19 +50,19 @@ class RedeliveryBackoff:
 
 
 class LostCounts(StrEnum):
-    """The deliveries that count as a redelivery when their consumer is lost.
+    """The deliveries that count as a redelivery if their consumer is lost.
 
     A consumer is lost if it leaves or if the process dies.
     """
 
     NEVER = "never"
-    """None, as on Pulsar. A message that kills its consumer is redelivered for ever."""
+    """No delivery counts, as on Pulsar. A message that kills its consumers is redelivered for ever."""
     IN_HAND = "in hand"
-    """Those that the consumer worked on. Only a consumer that reports them has any (see `in_hand`)."""
+    """The entries that the consumer worked on count. The consumer must report them (see `in_hand`)."""
     EVERY_DELIVERY = "every delivery"
-    """All, prefetched ones included, as in Kafka's share groups.
+    """All entries of the consumer count, also prefetched ones, as in Kafka's share groups.
 
-    A load counts none, because pending entries are not saved.
+    If the process dies, none counts, because pending entries are not saved.
     """
 
 
@@ -78,36 +78,35 @@ class SubscriptionSettings:
     """The settings of the cursor."""
 
     max_unacked_per_consumer: int = 50_000
-    """`maxUnackedMessagesPerConsumer`: a consumer with this many unacknowledged messages is blocked until it
-    has acknowledged half of them, or returns some."""
+    """`maxUnackedMessagesPerConsumer`: a consumer with this many unacknowledged messages is blocked. It is
+    unblocked when it has acknowledged half of them, or when it returns messages."""
 
     max_unacked_per_subscription: int = 200_000
-    """`maxUnackedMessagesPerSubscription`: when this many messages are unacknowledged, no new entry is
-    delivered until less than half of them remain. Returned entries are redelivered as soon as the count is
-    below the limit."""
+    """`maxUnackedMessagesPerSubscription`: if this many messages are unacknowledged, no new entry is
+    delivered until less than half of them remain. A returned entry is redelivered as soon as the number is
+    below this limit."""
 
     round_robin_batch_size: int = 20
     """`dispatcherMaxRoundRobinBatchSize`: the number of entries that a Shared consumer gets in one turn."""
 
     allow_out_of_order_delivery: bool = False
-    """`KeySharedMeta.allowOutOfOrderDelivery`: a message may overtake an older one of its key."""
+    """`KeySharedMeta.allowOutOfOrderDelivery`: a message may overtake an older message with the same key."""
 
     waiting_holds_key: bool = True
-    """On Key_Shared, a negatively acknowledged message blocks later messages with the same key hash from the
-    negative acknowledgment on. If off, they are blocked only after the wait of `nack_backoff`, until the
-    message is redelivered."""
+    """On Key_Shared, a negatively acknowledged message blocks later messages with the same key hash at once.
+    If off, it blocks them only after the wait of `nack_backoff`, until it is redelivered."""
 
     nack_holds_until_acked: bool = False
     """`keySharedNegativeAckOrderingEnabled`: on Key_Shared, a negatively acknowledged message blocks
     later messages of its hash until it is acknowledged (PIP-493)."""
 
     look_ahead_per_consumer: int = 2_000
-    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: no new entry is read while this many entries per
-    consumer wait for their key."""
+    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: no new entry is read while the number of entries
+    that wait for their key is at least this number times the number of consumers."""
 
     look_ahead_per_subscription: int = 20_000
-    """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: no new entry is read while this many entries
-    of all consumers together wait for their key."""
+    """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: no new entry is read while at least this many
+    entries of the subscription wait for their key."""
 
     nack_backoff: RedeliveryBackoff = field(default=RedeliveryBackoff(60_000, 60_000))
     """The wait after a negative acknowledgment.
@@ -117,62 +116,63 @@ class SubscriptionSettings:
     """
 
     ack_timeout_ms: int = 0
-    """The time after which an unacknowledged message is redelivered; 0, the default of Pulsar's clients,
-    means never."""
+    """The time after which a message that is not acknowledged is redelivered. The default 0 means never, like
+    the default of Pulsar's clients."""
 
     ack_timeout_tick_ms: int = 1_000
-    """The precision of `ack_timeout_ms`. A timeout ends up to one tick late, and never early."""
+    """The precision of `ack_timeout_ms`. A message is redelivered up to one tick late, and never early."""
 
     max_redeliver_count: int | None = None
-    """The number of redeliveries after which a message becomes a dead letter; `None` for no limit."""
+    """The maximum redelivery count. A message with a greater count becomes a dead letter. `None` means no
+    limit."""
 
     lost_counts: LostCounts = LostCounts.IN_HAND
-    """The unacknowledged messages whose redelivery count increases when their consumer is lost: none
+    """The unacknowledged messages whose redelivery count increases if their consumer is lost: none
     (`"never"`), the messages that the consumer reported as in work (`"in hand"`), or all (`"every
-    delivery"`).
-    """
+    delivery"`)."""
 
     pause_above_ranges: int | None = None
-    """`managedLedgerMaxUnackedRangesToPersist`: the number of ranges of acknowledged entries above which no
-    new entries are read, as on a broker with `dispatcherPauseOnAckStatePersistentEnabled`. With `None`,
-    reading never pauses."""
+    """`managedLedgerMaxUnackedRangesToPersist`: no new entries are read while the cursor has more ranges of
+    acknowledged entries than this number, as on a broker with `dispatcherPauseOnAckStatePersistentEnabled`.
+    With `None`, reading never pauses."""
 
     subscription_limit_at_read: bool = False
-    """The limit of the subscription stops only the reading of new entries.
+    """The limit `max_unacked_per_subscription` stops only the reading of new entries.
 
     Entries that were already read, and returned entries, are delivered even if the limit is reached.
     """
 
     reads_by_permits: bool = False
-    """A read has at most as many entries as there are permits, and at most `read_batch_size`, as in a broker.
-    If off, permits limit the number of messages. The page "ackwell and Pulsar's broker" lists the effects on
+    """As in a broker, permits limit the number of entries in a read, in addition to `read_batch_size`. If
+    off, permits limit the number of messages. The page "ackwell and Pulsar's broker" lists the effects on
     each type of subscription."""
 
     read_batch_size: int = 100
     """`dispatcherMaxReadBatchSize`: the maximum number of entries that a broker reads at once."""
 
     partial_ack_resets_count: bool = False
-    """Acknowledging part of a batch resets the redelivery count of its entry to 0."""
+    """An acknowledgment of part of a batch resets the redelivery count of the entry to 0."""
 
     idle_clears_counts: bool = False
     """All redelivery counts are dropped when the last consumer leaves."""
 
     idle_reads_again: bool = False
-    """On Shared and Key_Shared, all unacknowledged entries are read again after the last consumer leaves,
-    including those that were queued for redelivery."""
+    """On Shared and Key_Shared, all unacknowledged entries become unread when the last consumer leaves,
+    including entries that were queued for redelivery."""
 
     partial_ack_lowers_pending: bool = True
-    """Acknowledging a part of a batch lowers the pending message count of the entry. If off, the count stays
-    the size of the batch."""
+    """An acknowledgment of part of a batch lowers the number of messages that is reported for the pending
+    entry. If off, this number stays the size of the batch."""
 
     partial_ack_unblocks: bool = True
-    """Acknowledging part of a batch unblocks a consumer that is down to half of its limit.
+    """An acknowledgment of part of a batch can unblock a consumer, if at most half of its limit remains.
 
     If off, the consumer stays blocked until it acknowledges a whole entry or returns one.
     """
 
     transaction_part_unblocks: bool = True
-    """Like `partial_ack_unblocks`, for an acknowledgment in a transaction."""
+    """An acknowledgment of part of a batch in a transaction can unblock a consumer, like
+    `partial_ack_unblocks`."""
 
     redelivery_unblocks: bool = False
     """A request for redelivery unblocks a consumer even if the consumer still has too many messages.
@@ -182,19 +182,19 @@ class SubscriptionSettings:
     """
 
     empty_redelivery_unblocks: bool = True
-    """A request for the redelivery of entries by their ids unblocks the consumer even if none of these
-    entries is pending at the consumer."""
+    """A request to redeliver certain entries unblocks the consumer even if none of these entries is pending
+    at it."""
 
     redelivery_drops_hash: bool = False
     """On Key_Shared, a request for redelivery queues entries without their hash.
 
     The next read restores the hash. The read contains these entries even if their consumer cannot get them,
-    so there is less space for other entries. If the read delivers nothing, new entries are read next. A new
+    so it has fewer places for other entries. If the read delivers nothing, new entries are read next. A new
     entry may then overtake a returned entry with the same hash.
     """
 
     key_shared_ignores_blocked: bool = False
-    """On Key_Shared a blocked consumer that is below its limit gets its messages when the broker reads for
+    """On Key_Shared, a blocked consumer that is below its limit can get messages when the broker reads for
     another consumer."""
 
     cumulative_abort_rewinds: bool = True
@@ -202,22 +202,22 @@ class SubscriptionSettings:
     again. (On Exclusive and Failover, the abort of individual acknowledgments always causes such a read.)"""
 
     cumulative_hides_individual: bool = False
-    """If a transaction ends while an open transaction has a cumulative acknowledgment, the individual
-    acknowledgments of the ended transaction are neither applied nor released. They stay pending."""
+    """While any open transaction has a cumulative acknowledgment, the end of a transaction neither applies
+    nor releases its individual acknowledgments. They stay pending."""
 
     plain_acks_conflict: bool = False
-    """A transaction cannot acknowledge a whole entry after a part of its batch was acknowledged. The earlier
-    acknowledgment was sent without a transaction, or in a transaction that is now committed."""
+    """A transaction cannot acknowledge a whole entry if part of its batch is already acknowledged, without a
+    transaction or in a committed one."""
 
     transactions_keep_parts: bool = False
     """Store the acknowledged parts of batches also outside the cursor, as a broker with
-    `transactionCoordinatorEnabled` does. A delivery then leaves out acknowledged messages of a batch even if
-    the cursor has lost their acknowledgments. Every preset disables this setting, because it depends on a
-    setting of the broker, not on the broker's version."""
+    `transactionCoordinatorEnabled` does. Deliveries then leave out these messages even if the cursor has lost
+    their acknowledgments. All presets disable this setting, because it depends on a setting of the broker and
+    not on its version."""
 
     expires_by_search: bool = False
-    """The method `expire` searches for the last entry to expire, as a broker does. The search may end before
-    the given entry if that entry is in the open ledger and the newest entries are already acknowledged."""
+    """The method `expire` searches for the last entry to expire, as a broker does. If the given entry is in
+    the open ledger and the newest entries are acknowledged, the search may end before the given entry."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lost_counts", LostCounts(self.lost_counts))
@@ -230,10 +230,10 @@ class SubscriptionSettings:
 
     @classmethod
     def pulsar(cls, version: str, **settings: Any) -> Self:
-        """Return the settings that give a subscription the behaviour of a broker of `version`.
+        """Return the settings with which a subscription behaves like a broker of `version`.
 
-        `version` is "4.0", "4.2", "5.0" or a release of one of them, such as "4.0.7" or "5.0.0-M1";
-        "5.0" means 5.0.1. `ValueError` for any other. `settings` override single values.
+        `version` is "4.0", "4.2", "5.0" or a release of one of them, such as "4.0.7" or "5.0.0-M1"; "5.0"
+        means 5.0.1. Any other version raises `ValueError`. `settings` replace single values.
         """
         cursor = CursorSettings.pulsar(version)
         release = known_release(version) or ""
@@ -252,7 +252,7 @@ _LEAST: dict[str, int] = {
     "pause_above_ranges": 0,
     "read_batch_size": 1,
 }
-"""The integers among the settings, with their minimum."""
+"""The settings that are integers, with the minimum of each."""
 _OPTIONAL = {"max_redeliver_count", "pause_above_ranges"}
 
 _PULSAR: dict[str, Any] = {

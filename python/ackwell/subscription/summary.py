@@ -1,4 +1,4 @@
-"""The summary of a subscription, from counters that are always up to date."""
+"""The summary of a subscription. It uses counters that each operation updates, so it is cheap."""
 
 from __future__ import annotations
 
@@ -25,45 +25,46 @@ class ConsumerSummary:
     name: str
     permits: int
     unacked: int
-    """The number of its unacknowledged messages (not entries)."""
+    """The number of unacknowledged messages (not entries) of the consumer."""
     pending_entries: int
     in_hand: int
-    """Entries that it works on, if it reports them."""
+    """The number of entries that the consumer works on; 0 if it does not report them."""
     blocked: bool
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Summary(Drawn):
-    """The numbers of one subscription at one time."""
+    """The counters of one subscription at one time."""
 
     backlog_entries: int
-    """Existing entries that are not wholly acknowledged, delivered or not."""
+    """The number of existing entries that are not acknowledged as a whole, whether delivered or not."""
     unacked: int
-    """Pending messages of all consumers."""
+    """The number of messages that are pending at all consumers."""
     delayed: int
-    """Entries that wait for their delivery time."""
+    """The number of entries that wait for their delivery time."""
     to_redeliver: int
-    """Entries that are queued for redelivery."""
+    """The number of entries that are queued for redelivery."""
     backing_off: int
-    """Negatively acknowledged entries, which stay with their consumer until their back-off ends."""
+    """The number of negatively acknowledged entries in their back-off. They stay pending until it ends."""
     dead_letters: int
     suspects: int
-    """Entries that were in hand when their consumer was lost. They are delivered alone."""
+    """The number of entries that were in hand when their consumer was lost. Each is delivered alone."""
     lost_counts: LostCounts
-    """The deliveries that count as a redelivery when their consumer is lost."""
+    """The setting `lost_counts`: the deliveries that count as a redelivery if their consumer is lost."""
     in_transactions: int
-    """Entries that open transactions hold, whole or in part."""
+    """The number of entries that open transactions hold, as a whole or in part."""
     blocked: bool
     stall: Undelivered | None
-    """Why no unread entry is read; `None` if reading may continue."""
+    """The reason why no unread entry is read; `None` if reading may continue."""
     oldest_hole: Position | None
-    """The first existing entry that is not acknowledged. It stops the mark-delete position."""
+    """The first existing entry that is not acknowledged. The mark-delete position cannot move past it."""
     oldest_hole_age_ms: int
-    """The time since `oldest_hole` last changed, measured at the calls that pass a time."""
+    """The time for which `oldest_hole` has been the same, in ms. It is measured only at calls that pass a
+    time."""
     consumers: tuple[ConsumerSummary, ...]
     nbytes: dict[str, int] = field(default_factory=dict)
-    """Heap bytes of each structure."""
+    """The heap bytes of each structure, by name."""
 
     def drawing(self) -> Drawing:
         """Return the drawing for a notebook or a terminal."""
@@ -81,7 +82,7 @@ class Summary(Drawn):
 
 
 def summarize(state: State, stall: Undelivered | None, hole: Position | None, hole_age_ms: int) -> Summary:
-    """Return the summary of a state. O(consumers)."""
+    """Return the summary of a state. `hole` is the first unacknowledged entry. O(consumers)."""
     delayed = state.delayed
     return Summary(
         backlog_entries=state.cursor.backlog_entries,

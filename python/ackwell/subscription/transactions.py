@@ -1,9 +1,9 @@
-"""Acknowledgments in transactions: applied at the commit, dropped at the abort, refused on conflict.
+"""Acknowledgments in transactions. They apply at the commit, and an abort drops them. A conflict is refused.
 
-An open transaction *holds* the messages that it acknowledged. A held message is not pending at a consumer,
-and is neither redelivered nor acknowledged. Two open transactions never hold the same message, so they can be
-committed in any order. A held entry keeps its batch size and hash, because an abort needs them to redeliver
-the entry.
+An open transaction *holds* the messages that it acknowledged. A held message is not pending at a consumer. It
+is neither redelivered nor acknowledged. Two open transactions never hold the same message, so they can be
+committed in any order. For a held entry the batch size and the hash are stored, because an abort needs them
+to redeliver the entry.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ class HeldEntry(NamedTuple):
     """The messages of one entry that a transaction holds."""
 
     acked_bits: int
-    """Bit set = held; `WHOLE` for the entry."""
+    """A bit is set if the transaction holds the message; `WHOLE` if it holds the whole entry."""
     batch_size: int
     sticky_key_hash: int
     waited: bool = False
-    """Whether the entry waited for redelivery when it was acknowledged. It then still blocks later messages
-    of its hash."""
+    """Whether the entry waited for redelivery when the transaction acknowledged it. Such an entry still
+    blocks later messages of its hash."""
 
 
 class HeldCumulative(NamedTuple):
-    """A cumulative acknowledgment: all entries before `position`, and a part of the entry at `position`.
+    """A cumulative acknowledgment: all entries before `position`, and part of the entry at `position`.
 
-    `unacked_bits` are the messages of this entry that are not acknowledged.
+    A bit of `unacked_bits` is set if that message of the entry at `position` is not acknowledged. 0 means
+    that the whole entry is acknowledged.
     """
 
     position: Position
@@ -50,7 +51,7 @@ class HeldCumulative(NamedTuple):
 
 @dataclass(slots=True)
 class Transaction:
-    """One open transaction."""
+    """The messages that one open transaction holds."""
 
     entries: dict[Position, HeldEntry] = field(default_factory=dict)
     cumulative: HeldCumulative | None = None
@@ -71,19 +72,20 @@ class Transactions(EqualByState):
         self.open: dict[TransactionId, Transaction] = {}
         self._bits: dict[Position, int] = {}
         self.plain: dict[Position, int] = {}
-        """Position → the messages, as bits, that were acknowledged outside of open transactions. A
+        """Position → the messages, as bits, that were acknowledged without a transaction or by a commit. A
         transaction that acknowledges one of these messages conflicts."""
         self.kept = self.plain if keeps_parts else {}
-        """`plain` if deliveries leave out these messages even after the cursor dropped them, else empty."""
+        """With `keeps_parts` the map `plain`, else an empty map. Deliveries leave out the messages in this
+        map even if the cursor has dropped their acknowledgment."""
 
     @property
     def entries(self) -> int:
-        """The number of entries that open transactions hold, whole or in part."""
+        """The number of entries that open transactions hold, as a whole or in part."""
         return len(self._bits)
 
     @property
     def leaves_out(self) -> bool:
-        """Whether deliveries leave out any message that is not acknowledged in the cursor."""
+        """Whether deliveries may leave out messages that the cursor has not acknowledged."""
         return bool(self.open or self.kept)
 
     @property
@@ -92,15 +94,21 @@ class Transactions(EqualByState):
         return any(content.cumulative is not None for content in self.open.values())
 
     def held_bits(self, position: Position) -> int:
-        """Return the messages of an entry that open transactions hold, as bits."""
+        """Return the messages of an entry that open transactions hold, as bits; 0 if there are none."""
         return self._bits.get(position, 0)
 
     def left_out(self, position: Position) -> int:
-        """Return the unacknowledged messages of an entry that deliveries leave out, as bits."""
+        """Return the messages of an entry that deliveries leave out because of transactions, as bits.
+
+        These are the messages that open transactions hold, and with `keeps_parts` also those of `plain`.
+        """
         return self._bits.get(position, 0) | self.kept.get(position, 0)
 
     def holds_all(self, position: Position, unacked_bits: int | None) -> bool:
-        """Return whether deliveries leave out the whole entry. `unacked_bits` are its bits in the cursor."""
+        """Return whether deliveries leave out all messages of an entry.
+
+        `unacked_bits` are the messages that the cursor has not acknowledged; None means all messages.
+        """
         bits = self.left_out(position)
         if bits in (0, WHOLE):
             return bits == WHOLE
@@ -111,7 +119,7 @@ class Transactions(EqualByState):
         return unacked_bits & ~bits == 0
 
     def batch_size(self, position: Position) -> int:
-        """Return the batch size from the acknowledgment of a held entry."""
+        """Return the batch size of a held entry, as the client sent it in the acknowledgment."""
         return next(
             content.entries[position].batch_size
             for content in self.open.values()
@@ -119,13 +127,16 @@ class Transactions(EqualByState):
         )
 
     def held(self) -> Iterator[tuple[Position, int]]:
-        """Yield each held entry with the bits of its held messages."""
+        """Yield the position of each held entry, and its held messages as bits."""
         return iter(self._bits.items())
 
     def check(self, position: Position, acked_bits: int) -> None:
-        """Raise `ProtocolError` if any open transaction, including the caller's, holds one of these bits.
+        """Raise `ProtocolError` if an acknowledgment in a transaction conflicts with earlier ones.
 
-        As in the broker, `WHOLE` also conflicts with a transaction that lists the entry with no bits.
+        `acked_bits` are the messages of the entry that it acknowledges. It conflicts if an open transaction,
+        even the same one, already holds any of these messages. It also conflicts if any of them was
+        acknowledged without a transaction. As in the broker, `WHOLE` conflicts even with a transaction that
+        holds no message of the entry but lists the entry.
         """
         if position in self._bits:
             for transaction, content in self.open.items():
@@ -136,10 +147,10 @@ class Transactions(EqualByState):
             raise _conflict(f"{position} was acknowledged in part outside of the transaction")
 
     def check_cumulative(self, transaction: TransactionId, position: Position, unacked_bits: int) -> None:
-        """Raise `ProtocolError` on a conflict of a cumulative acknowledgment.
+        """Raise `ProtocolError` if a cumulative acknowledgment in a transaction conflicts.
 
-        A conflict is a cumulative acknowledgment of another open transaction, or one of this transaction at
-        the same or a later position.
+        It conflicts if another open transaction has acknowledged cumulatively, or if the same transaction has
+        already acknowledged up to the same or a later message.
         """
         for other, content in self.open.items():
             held = content.cumulative
@@ -151,39 +162,39 @@ class Transactions(EqualByState):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
     def set_waiting(self, position: Position, sticky_key_hash: int) -> None:
-        """Mark a held entry as having waited for redelivery, and set its hash.
+        """Mark a held entry as waiting for redelivery at its acknowledgment, and set its hash.
 
-        The hash is not known earlier if the transaction held a part of the entry before its first delivery.
+        Its hash may not be known earlier: a transaction can hold part of an entry before its first delivery.
         """
         self._replace(position, waited=True, sticky_key_hash=sticky_key_hash)
 
     def clear_waiting(self, position: Position) -> None:
-        """Clear the waiting mark of an entry that is redelivered."""
+        """Remove the waiting mark of an entry, because the entry is redelivered."""
         self._replace(position, waited=False)
 
     def waited(self) -> Iterator[tuple[Position, int]]:
-        """Yield the position and the hash of each entry that has a waiting mark."""
+        """Yield the position and the hash of each held entry that has a waiting mark."""
         for content in self.open.values():
             for position, held in content.entries.items():
                 if held.waited:
                     yield position, held.sticky_key_hash
 
     def restore(self, other: Transactions) -> None:
-        """Replace the transactions by those of another object. No transaction may be open."""
+        """Take over the transactions of `other`. No transaction may be open in this object."""
         self.open, self._bits = other.open, other._bits
 
     def begin(self, transaction: TransactionId) -> None:
-        """Open a transaction that holds nothing yet."""
+        """Open a transaction, unless it is open. A new transaction holds no messages."""
         self.open.setdefault(transaction, Transaction())
 
     def forget(self, position: Position) -> None:
-        """Remove an entry that is acknowledged as a whole from every transaction."""
+        """Remove an entry from every transaction, because the whole entry is acknowledged."""
         for content in self.open.values():
             content.entries.pop(position, None)
         self._bits.pop(position, None)
 
     def hold(self, transaction: TransactionId, position: Position, held: HeldEntry) -> None:
-        """Hold bits of an entry that `check` accepted."""
+        """Hold messages of an entry in a transaction. `check` must have accepted them."""
         entries = self.open.setdefault(transaction, Transaction()).entries
         before = entries.get(position)
         entries[position] = (
@@ -192,7 +203,7 @@ class Transactions(EqualByState):
         self._bits[position] = self.held_bits(position) | held.acked_bits
 
     def hold_cumulative(self, transaction: TransactionId, held: HeldCumulative) -> None:
-        """Hold everything up to a position that `check_cumulative` accepted."""
+        """Hold a cumulative acknowledgment in a transaction. `check_cumulative` must have accepted it."""
         self.open.setdefault(transaction, Transaction()).cumulative = held
 
     def _replace(self, position: Position, **values: Any) -> None:
@@ -202,7 +213,7 @@ class Transactions(EqualByState):
                 content.entries[position] = held._replace(**values)
 
     def end(self, transaction: TransactionId) -> Transaction:
-        """Close a transaction and return its content. The content is empty if the transaction is not open."""
+        """Close a transaction and return its content. If it was not open, return an empty content."""
         content = self.open.pop(transaction, None) or Transaction()
         for position in content.entries:
             others = [other.entries[position] for other in self.open.values() if position in other.entries]
@@ -213,7 +224,10 @@ class Transactions(EqualByState):
         return content
 
     def end_cumulative(self, transaction: TransactionId) -> Transaction:
-        """Remove and return the cumulative acknowledgment of a transaction; keep its individual ones."""
+        """Remove and return the cumulative acknowledgment of a transaction.
+
+        The transaction stays open if it has individual acknowledgments.
+        """
         content = self.open.get(transaction)
         if content is None or content.cumulative is None:
             return Transaction()
@@ -224,27 +238,30 @@ class Transactions(EqualByState):
         return ended
 
     def note_plain_ack(self, position: Position, acked_bits: int) -> None:
-        """Record the messages of a batch that were acknowledged without a transaction or by a commit."""
+        """Record messages of a batch that were acknowledged without a transaction or by a commit."""
         self.plain[position] = self.plain.get(position, 0) | acked_bits
 
     def forget_plain(self, position: Position) -> None:
-        """Drop the record of an entry that is acknowledged as a whole."""
+        """Drop the record of `note_plain_ack` for an entry, because the whole entry is acknowledged."""
         if self.plain:
             self.plain.pop(position, None)
 
     def forget_plain_many(self, ledger_ids: NDArray[np.int64], entry_ids: NDArray[np.int64]) -> None:
-        """Drop the records of many entries."""
+        """Drop the records of `note_plain_ack` for many entries."""
         if self.plain:
             for pair in zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True):
                 self.plain.pop(Position(*pair), None)
 
     def forget_plain_up_to(self, position: Position) -> None:
-        """Drop the records of all entries up to and including a position."""
+        """Drop the records of `note_plain_ack` for all entries up to and including a position."""
         for entry in [each for each in self.plain if each <= position]:
             del self.plain[entry]
 
     def validate(self) -> None:
-        """Check that no message is held twice, and that the bits are the union over the transactions."""
+        """Check that no message is held twice.
+
+        Also check the stored union of the held messages of each entry over all transactions.
+        """
         union: dict[Position, int] = {}
         for content in self.open.values():
             for position, held in content.entries.items():
@@ -254,7 +271,10 @@ class Transactions(EqualByState):
 
 
 def _reach(unacked_bits: int) -> int:
-    """Return the first unacknowledged batch index of a cumulative acknowledgment; 2**63 for a whole entry."""
+    """Return the first batch index that a cumulative acknowledgment leaves unacknowledged at its position.
+
+    Return 2**63 if it acknowledges the whole entry.
+    """
     return first_unacked(unacked_bits) if unacked_bits else 2**63
 
 

@@ -1,4 +1,4 @@
-"""The outcome of the dispatch of an entry."""
+"""The result of dispatching an entry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @final
 class Undelivered(Enum):
-    """The reason why no consumer gets an entry now."""
+    """The reason why no consumer gets an entry now. The value describes it in messages."""
 
     NO_CONSUMER = "no consumer is connected, or none owns the hash"
     NO_PERMITS = "no consumer that may get it has permits"
@@ -31,16 +31,16 @@ class Undelivered(Enum):
 class Outcome(NamedTuple):
     """The answer of `dispatch`: the consumer that gets the entry, or the reason why none gets it now.
 
-    It is true if the entry was delivered.
+    As a boolean, an outcome is true if the entry was delivered.
 
     >>> bool(Outcome("a")), bool(Outcome(0)), bool(Outcome(reason=Undelivered.NO_PERMITS))
     (True, True, False)
     """
 
     consumer: ConsumerKey | None = None
-    """`None` if the entry is undelivered."""
+    """The key of the consumer that gets the entry; `None` if no consumer gets it."""
     reason: Undelivered | None = None
-    """`None` if the entry is delivered."""
+    """The reason why no consumer gets the entry; `None` if it was delivered."""
 
     def __bool__(self) -> bool:
         return self.reason is None

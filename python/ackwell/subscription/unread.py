@@ -1,4 +1,4 @@
-"""The unread entries: the read position, and the positions after it."""
+"""The unread entries: the entries at and after the read position that need delivery."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Unread(EqualByState):
-    """The read position, and a search for the entries after it that are neither acknowledged nor held."""
+    """The read position, and the search for entries after it that are neither acknowledged nor held."""
 
     __slots__ = ("_cursor", "_transactions", "ledgers", "position")
 
@@ -23,7 +23,7 @@ class Unread(EqualByState):
         self.ledgers = cursor.ledgers
         self._transactions = transactions
         self.position: tuple[int, int] = (0, 0)
-        """The first unread position. An entry at this position need not exist."""
+        """The read position: entries before it were read. There may be no entry at this position."""
         self.rewind()
 
     def rewind(self) -> None:
@@ -32,12 +32,12 @@ class Unread(EqualByState):
         self.position = ledger_id, entry_id + 1
 
     def skip_acknowledged(self) -> None:
-        """Move the read position past the mark-delete position, unless it is already after it."""
+        """If the read position is at or before the mark-delete position, move it to the position after."""
         ledger_id, entry_id = self._cursor.mark_delete_position
         self.position = max(self.position, (ledger_id, entry_id + 1))
 
     def needs_delivery(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether an entry is neither acknowledged nor held whole by an open transaction."""
+        """Return whether an entry is neither acknowledged nor held as a whole by open transactions."""
         if self._cursor.is_acked(ledger_id, entry_id):
             return False
         if not self._transactions.leaves_out:
@@ -56,19 +56,19 @@ class Unread(EqualByState):
         return [Position(*pair) for pair in pairs if pair < position]
 
     def is_next(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether this entry is the first unread one."""
+        """Return whether the given entry is the first unread entry."""
         ledger_ids, entry_ids = self.first(1)
         return len(ledger_ids) > 0 and (int(ledger_ids[0]), int(entry_ids[0])) == (ledger_id, entry_id)
 
     def held_before(self, place: tuple[int, int]) -> list[Position]:
-        """Return the entries at or after the read position, before `place`, that transactions hold whole."""
+        """Return the unread entries before `place` that open transactions hold as a whole."""
         held = (position for position, _ in self._transactions.held() if self.position <= position < place)
         return sorted(
             each for each in held if not (self._cursor.is_acked(*each) or self.needs_delivery(*each))
         )
 
     def before(self, position: Position) -> list[Position]:
-        """Return the unread positions before a position."""
+        """Return the unread entries before a position."""
         count = self.ledgers.entries_between(self._just_before(), position)
         ledger_ids, entry_ids = self.first(count)
         pairs = zip(ledger_ids.tolist(), entry_ids.tolist(), strict=True)
@@ -79,7 +79,10 @@ class Unread(EqualByState):
         return Position(ledger_id, entry_id - 1)
 
     def first(self, limit: int) -> tuple[Int64s, Int64s]:
-        """Return the next unread positions as ledger ids and entry ids. The read position does not change."""
+        """Return the first `limit` unread entries as ledger ids and entry ids.
+
+        The read position does not change.
+        """
         import numpy as np
 
         found: list[tuple[Int64s, Int64s]] = []
@@ -90,7 +93,8 @@ class Unread(EqualByState):
                 ledger_id, entry_id = ledgers.next_valid(ledger_id, entry_id - 1)
                 if not ledgers.contains(ledger_id, entry_id):
                     break
-            # Half more than the limit, and 64, so that a few holes do not need a second round.
+            # Examine 1.5 times `limit` plus 64 entries. So a few acknowledged entries do not need a second
+            # round.
             end = min(ledgers.entries(ledger_id), entry_id + limit + limit // 2 + 64)
             entries = self._unacknowledged(ledger_id, np.arange(entry_id, end, dtype=np.int64))[:limit]
             found.append((np.full(len(entries), ledger_id, dtype=np.int64), entries))

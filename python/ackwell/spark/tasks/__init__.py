@@ -1,5 +1,5 @@
-"""The columnar functions that executors run.
+"""The functions that executors run. They take and return Arrow batches.
 
-No module here imports pyspark, so a worker that unpickles one of these functions loads only PyArrow and
-ackwell.
+No module of this package imports pyspark. So a worker that unpickles one of these functions loads only
+PyArrow and ackwell.
 """

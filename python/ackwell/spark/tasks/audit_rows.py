@@ -1,4 +1,4 @@
-"""The loss of restarts, from rows of cursors."""
+"""The messages that cursors would lose in a restart, as rows of the table `AUDIT`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ AUDIT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.AUDIT)
 def audit_batches(
     batches: Iterable[pa.RecordBatch], settings: BrokerSettings, restarts: tuple[Restart, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield a row of the table `AUDIT` for each cursor and restart.
+    """Yield a row of the table `AUDIT` for each pair of a cursor and a restart.
 
-    The row of a cursor with an error has nulls.
+    For a cursor with an error, the numbers of the row are null.
     """
     for batch in batches:
         for start in range(0, batch.num_rows, _ROWS):
@@ -37,7 +37,7 @@ def audit_batches(
 
 
 _ROWS: Final = 64
-"""The number of cursors that are Python objects at one time. Each may have a long text of ranges."""
+"""The number of rows that are converted to Python objects at a time. A row may have a long text of ranges."""
 
 
 def _audit(row: dict[str, Any], settings: BrokerSettings, restart: Restart) -> dict[str, Any]:

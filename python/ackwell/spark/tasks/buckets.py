@@ -1,4 +1,4 @@
-"""The fold of a micro-batch by buckets of topics, and the merge with the stored partials."""
+"""The fold of a micro-batch into partials by bucket of topics, and the merge with the stored partials."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from ackwell.replay.fold import Fold
 from ackwell.spark.tasks.fold_rows import with_lists
 
 FOLDED: Final = "bucket int, payload binary"
-"""Partials of one bucket, as an Arrow stream of the table `PARTIALS`."""
+"""The columns of `FoldBuckets`: a bucket, and its partials as an Arrow stream of the table `PARTIALS`."""
 
 PACKED: Final = "payload binary"
-"""Cursors, as an Arrow stream of the table `CURSORS`."""
+"""The column with cursors, as an Arrow stream of the table `CURSORS`."""
 
 YOUNG_BYTES_MAX: Final = 256 * 1024
-"""The limit of the young blob, which every micro-batch of its bucket rewrites."""
+"""The maximum size of the young blob in bytes. Every micro-batch with events of the bucket rewrites this
+blob."""
 
 _FOLDED_SCHEMA: Final = pa.schema([("bucket", pa.int32()), ("payload", pa.binary())])
 _LAST_EVENT: Final = pa.field("last_event_ms", pa.int64())
@@ -39,7 +40,7 @@ Key = TypeVar("Key")
 
 
 class FoldBuckets:
-    """The fold of a micro-batch's rows into partials, with a row for each bucket."""
+    """Folds the rows of a micro-batch into partials, with a row for each bucket."""
 
     def __init__(self, buckets: int) -> None:
         self._buckets = buckets
@@ -71,7 +72,10 @@ class FoldBuckets:
 
 
 class Bucket:
-    """The state of the topics in one bucket. Blob 0 is the young blob (see `ackwell.spark.stream`)."""
+    """The state of the topics in one bucket: blobs of partials by number.
+
+    Blob 0 is the young blob (see `ackwell.spark.stream`).
+    """
 
     def __init__(self, blobs: Mapping[int, bytes]) -> None:
         self._tables = {number: _unpacked(blob) for number, blob in blobs.items()}
@@ -79,7 +83,10 @@ class Bucket:
         self._touched: set[Name] = set()
 
     def join(self, payloads: Iterable[bytes], last_event_ms: int | None) -> None:
-        """Merge the partials of a micro-batch into the young blob."""
+        """Merge the partials of a micro-batch into the young blob.
+
+        If the young blob becomes too large, its older partials move to a new blob.
+        """
         arrived = pa.concat_tables(_unpacked(payload) for payload in payloads)
         self._touched.update(_names(arrived))
         times = pa.array([last_event_ms] * arrived.num_rows, pa.int64())
@@ -87,7 +94,8 @@ class Bucket:
         young = self._tables.get(_YOUNG)
         merged = _merge_rows([arrived] if young is None else [young, arrived], last_event_ms)
         if merged.nbytes > YOUNG_BYTES_MAX:
-            # The partials of this micro-batch stay young, because they are the most likely to change again.
+            # The partials of this micro-batch stay in the young blob, because they are the most likely to
+            # change again.
             number = max(self._tables, default=_YOUNG) + 1
             again = _among(merged, arrived)
             old, merged = merged.filter(pc.invert(again)), merged.filter(again)
@@ -99,7 +107,7 @@ class Bucket:
         self._changed.add(_YOUNG)
 
     def cursors(self) -> Iterator[bytes]:
-        """Yield the cursors of the changed subscriptions, encoded as Arrow streams."""
+        """Yield the cursors of the subscriptions that the micro-batch changed, encoded as Arrow streams."""
         topics = {topic for topic, subscription in self._touched if not subscription}
         fold = Fold()
         for table in self._tables.values():
@@ -112,7 +120,7 @@ class Bucket:
             yield packed([batch], CURSOR_SCHEMA)
 
     def forget(self, before_ms: int) -> None:
-        """Delete subscriptions without an event since `before_ms`, and topics without subscriptions."""
+        """Delete subscriptions without an event after `before_ms`, and topics without subscriptions."""
         gone = {name for name, at_ms in self._last_events().items() if at_ms <= before_ms}
         if not gone:
             return
@@ -123,7 +131,7 @@ class Bucket:
                 self._changed.add(number)
 
     def oldest_event_ms(self) -> int | None:
-        """Return the time of the last event of the subscription that is idle longest, in ms.
+        """Return the earliest of the times at which a subscription had its last event, in ms.
 
         Return None if there are no subscriptions.
         """
@@ -132,8 +140,8 @@ class Bucket:
     def _last_events(self) -> dict[Name, int]:
         """Return the time of the last event of each subscription and of each topic, in ms.
 
-        An event of a topic counts for all its subscriptions. The time of a topic is the latest time of its
-        subscriptions, because their acknowledgments need the entries of the topic.
+        An event of a topic counts for all subscriptions of the topic. An event of a subscription counts for
+        its topic, too, because the acknowledgments of the subscription need the entries of the topic.
         """
         latest = _latest(self._tables.values(), _names)
         of_topics = {topic: at_ms for (topic, name), at_ms in latest.items() if not name}
@@ -146,7 +154,7 @@ class Bucket:
         }
 
     def changed(self) -> dict[int, bytes | None]:
-        """Return the changed blobs by number; None for an empty blob."""
+        """Return the blobs that changed, by number; None for a blob that is now empty."""
         return {
             number: packed(self._tables[number].to_batches(), self._tables[number].schema)
             if self._tables[number].num_rows
@@ -156,7 +164,10 @@ class Bucket:
 
 
 def _merge_rows(tables: list[pa.Table], last_event_ms: int | None) -> pa.Table:
-    """Merge partials into one row for each (topic, subscription, ledger), with the time of its last event."""
+    """Merge partials into one row for each (topic, subscription, ledger).
+
+    Each row has the time of the last event of its partials.
+    """
     fold = Fold()
     for table in tables:
         for batch in table.select(PARTIAL_SCHEMA.names).to_batches():
@@ -170,7 +181,7 @@ def _merge_rows(tables: list[pa.Table], last_event_ms: int | None) -> pa.Table:
 
 
 def _latest(tables: Iterable[pa.Table], keys_of: Callable[[pa.Table], list[Key]]) -> dict[Key, int]:
-    """Return the time of the last event of each key in the tables, in ms; 0 if it is unknown."""
+    """Return the time of the last event of each key in the tables, in ms; 0 if the time is unknown."""
     latest: dict[Key, int] = {}
     for table in tables:
         for key, at_ms in zip(keys_of(table), table.column(_LAST_EVENT.name).to_pylist(), strict=True):
@@ -179,18 +190,18 @@ def _latest(tables: Iterable[pa.Table], keys_of: Callable[[pa.Table], list[Key]]
 
 
 def _among(rows: pa.Table, others: pa.Table) -> pa.Array:
-    """Return for each row whether its (topic, subscription, ledger) is in `others`."""
+    """Return, for each row of `rows`, whether its (topic, subscription, ledger) is in `others`."""
     keys = set(_ledgers(others))
     return pa.array([key in keys for key in _ledgers(rows)], pa.bool_())
 
 
 def _names(table: pa.Table) -> list[Name]:
-    """Return the topic and the subscription of each row."""
+    """Return the pair (topic, subscription) of each row."""
     return list(zip(*_lists(table, "topic", "subscription"), strict=True))
 
 
 def _ledgers(table: pa.Table) -> list[tuple[str, str, int]]:
-    """Return the topic, the subscription and the ledger of each row."""
+    """Return the triple (topic, subscription, ledger id) of each row."""
     return list(zip(*_lists(table, "topic", "subscription", "ledger_id"), strict=True))
 
 

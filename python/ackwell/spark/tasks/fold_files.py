@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
 
 SURVEY = "path string, group_bytes array<bigint>, has_resets boolean, fields string"
-"""The columns of `survey_row`, a row for each file."""
+"""The columns of the result of `survey_row`. There is a row for each file."""
 
 
 def survey_row(path: str) -> pa.RecordBatch:
-    """Return the survey of a file as a row. It reads the footer and the column `kind`."""
+    """Read the footer and the column `kind` of a Parquet file, and return the survey as a row."""
     with ParquetEvents(path) as events:
         survey = events.survey()
     row = {
@@ -41,7 +41,7 @@ def survey_row(path: str) -> pa.RecordBatch:
 
 
 class FoldFiles:
-    """The fold of each share of row groups into partials; with `whole`, of the only share into cursors."""
+    """Folds each share of row groups into partials. With `whole`, folds the only share into cursors."""
 
     def __init__(
         self,
@@ -59,13 +59,13 @@ class FoldFiles:
         self._whole = whole
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Fold the shares whose numbers are the rows of the batches."""
+        """Fold the shares whose numbers are in the column `id` of the batches."""
         for batch in batches:
             for number in batch.column("id").to_pylist():
                 yield from self.fold(self._shares[number])
 
     def fold(self, share: list[RowGroups]) -> Iterator[pa.RecordBatch]:
-        """Fold the row groups of one share into rows of partials, or of cursors with `whole`."""
+        """Fold the row groups of one share, and yield partials; with `whole`, yield cursors."""
         lean = not self._ordered and not self._resets.seeks and not self._resets.clears
         fold = Fold(self._resets, ordered=self._ordered)
         if fold_row_groups(fold, share, lean=lean) and lean:

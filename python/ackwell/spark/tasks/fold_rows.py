@@ -1,4 +1,4 @@
-"""The fold of event rows that Spark passes: the strategy `rows`, and the first step of a stream."""
+"""The fold of event rows that Spark passes. The strategy `rows` and streams use it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class FoldRows:
-    """The fold of all rows of a task into partials. `ordered` is passed to `Fold`."""
+    """Folds all rows of a task into partials. `ordered` has the meaning that it has for `Fold`."""
 
     def __init__(self, resets: Resets, *, ordered: bool, strict: bool) -> None:
         self._resets = resets
@@ -27,13 +27,13 @@ class FoldRows:
         self._strict = strict
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Return rows of the table `PARTIALS`."""
+        """Fold batches of events, and yield rows of the table `PARTIALS`."""
         rows = map(with_lists, batches)
         yield from fold_batches(rows, self._resets, ordered=self._ordered, strict=self._strict)
 
 
 def cursor_state(row: dict[str, Any]) -> CursorState:
-    """Return the cursor state of a row of the table `CURSORS` or `STATS`."""
+    """Return the state of a cursor from a row of the table `CURSORS` or `STATS`."""
     return CursorState(
         Position(row["mark_delete_ledger_id"], row["mark_delete_entry_id"]),
         PositionRangeSet.parse(row["individually_deleted"] or "[]"),
@@ -43,13 +43,13 @@ def cursor_state(row: dict[str, Any]) -> CursorState:
 
 
 def with_lists(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Convert the ack sets from texts back to lists. Most batches have none."""
+    """Convert the column `ack_set` of a batch from texts to lists. `python_rows` made the texts."""
     index = batch.schema.get_field_index("ack_set")
     if index < 0 or batch.column(index).null_count == batch.num_rows:
         return batch
-    # `if_else` of PyArrow 15 and 18 reads wrong texts of a slice; this copies the slice.
+    # For a slice of an array, `if_else` of PyArrow 15 and 18 reads wrong texts. This call copies the slice.
     texts = pa.concat_arrays([batch.column(index)])
-    # An empty list has an empty text, which would be split into one empty word.
+    # The text of an empty list is empty. `split_pattern` would make a list with one empty word of it.
     words = pc.split_pattern(pc.if_else(pc.equal(texts, ""), None, texts), ",")
     try:
         sets = words.cast(pa.list_(pa.int64()))

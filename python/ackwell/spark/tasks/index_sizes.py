@@ -1,4 +1,4 @@
-"""The measurement of indexes of delayed messages, for `delayed_sizing`."""
+"""The measurement of indexes of delayed messages. `delayed_sizing` uses it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ackwell.replay import table_schemas
 
 SIZING_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.SIZING)
 _WIDTH_TOLERANCE: Final = 1.1
-"""The recommended width is the narrowest one whose index takes at most this many times the bytes of the
+"""The recommended width is the smallest width whose index takes at most this many times the bytes of the
 smallest index."""
 _QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
 
 
 def sizing_function(widths_ms: Sequence[int]) -> Callable[..., Any]:
-    """Return the function that Spark applies to the delayed messages of each subscription."""
+    """Return the function that Spark calls with the delayed messages of each subscription."""
 
     def measure(key: tuple[pa.Scalar, ...], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         heap = TripleLongHeap()
@@ -68,16 +68,17 @@ def sizing_function(widths_ms: Sequence[int]) -> Callable[..., Any]:
 
 
 def entropy_bound_bytes(delays_ms: np.ndarray[Any, np.dtype[np.int64]], tick_ms: int) -> float:
-    """Return the least average number of bytes per message for any index of these delays.
+    """Return the least average number of bytes per message that any index of these delays needs.
 
-    The bound is the entropy of the delay minus `log2(tick_ms)`, at least 0. It assumes that the delays are
-    independent and that entry ids are consecutive.
+    The bound is the entropy of the delay minus `log2(tick_ms)`, and at least 0. It assumes that the delays
+    are independent and that entry ids are consecutive.
 
     >>> week = np.random.default_rng(1).integers(0, 7 * 86_400_000, 100_000)
     >>> round(entropy_bound_bytes(week, 1), 1), round(entropy_bound_bytes(week, 1_000), 1)
     (3.6, 2.4)
     """
-    # Estimate the entropy from spacings of m neighbours (Vasicek): a histogram would stop at log2(n).
+    # Estimate the entropy from the spacings of m neighbours (Vasicek). The estimate from a histogram could
+    # not exceed log2(n).
     ordered = np.sort(delays_ms).astype(np.float64)
     count = len(ordered)
     reach = max(1, int(count**0.5) // 2)
@@ -88,7 +89,7 @@ def entropy_bound_bytes(delays_ms: np.ndarray[Any, np.dtype[np.int64]], tick_ms:
 
 
 def of_sorted(measure: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function for `mapInArrow` that calls `measure` for each subscription of sorted rows."""
+    """Return a function for `mapInArrow` that calls `measure` for each subscription in sorted rows."""
 
     def measure_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for key, pieces in groupby(_pieces(batches), key=itemgetter(0)):
@@ -98,7 +99,7 @@ def of_sorted(measure: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
-    """Split sorted batches by subscription; yield each name with a batch of its rows."""
+    """Split sorted batches by subscription, and yield each subscription with a batch of its rows."""
     for batch in batches:
         names = (batch.column(name).to_pylist() for name in ("topic", "subscription"))
         start = 0

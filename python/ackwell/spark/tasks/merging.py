@@ -1,4 +1,4 @@
-"""The merge of partials, and their conversion to cursors."""
+"""Functions that merge partials, convert them to cursors, and make partials of initial states."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class Finish:
-    """The merge of each subscription's partials into the row of its cursor."""
+    """Merges the partials of each subscription into its cursor, a row of the table `CURSORS`."""
 
     def __init__(self, *, strict: bool) -> None:
         self._strict = strict
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield rows of the table `CURSORS`. An input row with a `directory` has the ledgers of a topic."""
+        """Merge partials, and yield rows of the table `CURSORS`.
+
+        An input row with a `directory` is not a partial: it has the ledgers of a topic.
+        """
         fold = Fold()
         directories: dict[str, list[tuple[int, int]]] = {}
         for batch in batches:
@@ -52,11 +55,11 @@ class Finish:
 
 
 _ROWS: Final = 256
-"""The number of cursors that are Python objects at one time. Each may have a long text of ranges."""
+"""The number of rows that are converted to Python objects at a time. A row may have a long text of ranges."""
 
 
 def start(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the initial states of subscriptions as partials, from rows of cursors or dumps."""
+    """Yield the initial states of subscriptions as partials. The input rows are cursors or dumps."""
     for batch in batches:
         for first in range(0, batch.num_rows, _ROWS):
             fold = Fold()
@@ -72,7 +75,7 @@ def _start(fold: Fold, row: dict[str, Any]) -> None:
 
 
 def explode_ranges(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decode the ranges in the column `compact` of cursors to rows of the table `RANGES`."""
+    """Decode the ranges in the column `compact` of cursors, and yield rows of the table `RANGES`."""
     for batch in batches:
         for topic, subscription, compact in zip(
             *(column.to_pylist() for column in batch.columns), strict=True

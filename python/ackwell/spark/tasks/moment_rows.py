@@ -1,4 +1,7 @@
-"""The replay of sorted events with `FoldInOrder` and `TopicReplay`, for the state at given moments."""
+"""The replay of sorted events with `FoldInOrder` and `TopicReplay`, to get the state at given times.
+
+A *moment* is such a time.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +25,12 @@ MOMENT_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.MOMENTS)
 _OF_CURSORS: Final = (
     *(name for name in MOMENT_SCHEMA.names if name in CURSOR_SCHEMA.names and name != "unacked_messages"),
 )
-"""The columns that `MOMENTS` takes from cursors. Its `unacked_messages` counts messages pending at
-consumers."""
+"""The columns of `MOMENTS` that have the values of the same columns of `CURSORS`. The column
+`unacked_messages` is not one of them: in `MOMENTS` it counts messages that are pending at consumers."""
 
 _ROWS: Final = 64
 _EVENTS: Final = 4_096
-"""The number of events that are Python objects at one time. Each takes a kilobyte."""
+"""The number of events that are converted to Python objects at a time. Each object takes a kilobyte."""
 
 Fields = dict[str, Any]
 
@@ -35,7 +38,7 @@ Fields = dict[str, Any]
 def follow_batches(
     batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: bool = False
 ) -> Iterator[pa.RecordBatch]:
-    """Replay sorted event rows topic by topic, and yield rows of the table `MOMENTS`."""
+    """Replay event rows that are sorted by topic, and yield rows of the table `MOMENTS`."""
     rows: list[Fields] = []
     for row in _rows(batches, moments, strict=strict):
         rows.append(row)
@@ -65,7 +68,7 @@ def _rows(batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: 
 
 
 class _TopicReplay:
-    """The replay of one topic: the fold of its acknowledgments, and its consumers."""
+    """The replay of one topic: a fold of its acknowledgments, and a replay of its consumers."""
 
     def __init__(self, name: str, moments: Sequence[int], *, strict: bool) -> None:
         self.name = name
@@ -75,7 +78,7 @@ class _TopicReplay:
         self._last: tuple[Any, ...] | None = None
 
     def feed(self, columns: Columns, events: list[Fields]) -> Iterator[Fields]:
-        """Apply the next events, and yield the rows of the moments that they pass."""
+        """Apply the next events. Before each event, yield the rows of the moments that are before it."""
         start = 0
         for row, fields in enumerate(events):
             while self._is_over(self._waiting[0], fields["time_ms"]):
@@ -86,7 +89,7 @@ class _TopicReplay:
         self._fold.feed(columns.take(slice(start, None)))
 
     def end(self) -> Iterator[Fields]:
-        """Yield the rows of the moments after the last event, then the row of the end."""
+        """Yield the rows of the moments after the last event, and then the row for the end of the events."""
         for moment in self._waiting:
             yield from self._at(moment)
 
@@ -102,7 +105,7 @@ class _TopicReplay:
         try:
             event = event_from_fields(fields, file=fields["file"] or None, line=fields["sequence"])
         except EventError as error:
-            # The fold reports invalid events without a subscription.
+            # Invalid events without a subscription are reported by the fold.
             if fields["subscription"]:
                 self._consumers.fail(fields["subscription"], str(error))
         else:
@@ -126,7 +129,7 @@ class _TopicReplay:
 
 
 def _consumers(consumers: SubscriptionReplay, now_ms: int) -> Fields:
-    """Return the columns of the table `MOMENTS` that describe consumers."""
+    """Return the columns of the table `MOMENTS` that depend on consumers."""
     summary = consumers.summary(now_ms)
     return {
         "unacked_messages": summary.unacked,

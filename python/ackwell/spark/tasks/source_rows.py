@@ -1,4 +1,4 @@
-"""The reading of files as Arrow batches on the executors, with the parsers of local replay."""
+"""Functions that read files as Arrow batches on executors, with the parsers of local replay."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _ROWS: Final = 65_536
 
 
 class ReadParts:
-    """A function for `mapInArrow` that reads parts with `module.function`.
+    """A function for `mapInArrow` that reads partitions of a data source by a function of a module.
 
-    Its input rows are part numbers.
+    Its input rows are indexes into `parts`.
     """
 
     def __init__(self, module: str, function: str, parts: list[str]) -> None:
@@ -43,7 +43,7 @@ class ReadParts:
         self._parts = parts
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the parts whose numbers are the rows of the batches."""
+        """Read the partitions whose indexes are in the column `id` of the batches."""
         read = getattr(import_module(self._module), self._function)
         for batch in batches:
             for number in batch.column("id").to_pylist():
@@ -51,12 +51,12 @@ class ReadParts:
 
 
 def event_batches(path: str) -> Iterator[pa.RecordBatch]:
-    """Read one file of events. Raises `EventError` with file and line for a line that is not an event."""
+    """Read one file of events. A line that is not an event raises `EventError` with the file and the line."""
     yield from to_batches(read_events([path]))
 
 
 def to_batches(events: Iterable[Event]) -> Iterator[pa.RecordBatch]:
-    """Return events as rows of the table `EVENTS`."""
+    """Convert events to rows of the table `EVENTS`."""
     events = iter(events)
     while rows := list(islice(events, _ROWS)):
         columns = [
@@ -67,13 +67,13 @@ def to_batches(events: Iterable[Event]) -> Iterator[pa.RecordBatch]:
 
 
 def stats_batches(path: str) -> Iterator[pa.RecordBatch]:
-    """Read one dump of stats-internal. Raises `StatsError` with the file and the error."""
+    """Read one dump of stats-internal. If it cannot be used, `StatsError` has the file and the reason."""
     rows = [_stats_row(stats) for stats in read_stats(path)]
     yield pa.RecordBatch.from_pylist(rows, schema=STATS_SCHEMA)
 
 
 def saved_batches(files: str) -> Iterator[pa.RecordBatch]:
-    """Read the saves of one folder. `files` is a JSON array of its files, in order."""
+    """Read the saved states in one folder. `files` is a JSON array of the files of the folder, in order."""
     rows = [
         _saved_row(save, number, path_columns(Path(save.source)))
         for number, save in enumerate(_saves([Path(path) for path in json.loads(files)]))
@@ -118,7 +118,7 @@ def _saved_row(save: Inspection | _NoState, number: int, names: dict[str, str | 
 def _acknowledged(
     mark_delete: Position, deleted: PositionRangeSet, sets: AckSetMapping | None
 ) -> dict[str, Any]:
-    """Return the columns of the acknowledged positions."""
+    """Return the columns that describe acknowledged positions."""
     return {
         "mark_delete_ledger_id": mark_delete.ledger_id,
         "mark_delete_entry_id": mark_delete.entry_id,

@@ -1,9 +1,9 @@
-"""The `ackwell/__init__.py` of an archive of `ship`: it unpacks the archive and loads the package.
+"""The file `ackwell/__init__.py` in an archive of `ship`. It unpacks the archive and loads the package.
 
-Python cannot load a native module from a zip, and Spark adds zips to the path of its workers without
-unpacking them. So this file is the package `ackwell` of the archive, and the real package is in another
-folder of the archive. The first worker of an executor unpacks the archive into a folder next to it, and all
-workers import the package from that folder.
+Python cannot load a native module from a zip file, and Spark adds zip files to the path of its workers
+without unpacking them. So this file is the package `ackwell` in the archive, and the real package is in
+another folder of the archive. The first worker of an executor unpacks the archive into a folder next to the
+archive. All workers import the package from that folder.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Final
 from zipfile import ZipFile
 
 FOLDER: Final = "shipped"
-"""The archive's folder with the package."""
+"""The folder of the archive that contains the real package."""
 
 
 def unpack(archive: Path) -> Path:
-    """Unpack the archive into a folder next to it, once for all workers, and return the folder."""
+    """Unpack the archive into a folder next to it, unless another worker did; return the folder."""
     place = archive.with_name(f"{archive.name}.unpacked")
     if not place.exists():
         scratch = Path(tempfile.mkdtemp(prefix=place.name, dir=archive.parent))
@@ -38,7 +38,7 @@ def unpack(archive: Path) -> Path:
 
 
 def import_as_ackwell(package: Path) -> None:
-    """Load the package in the folder `package` as the module `ackwell`, in place of this file."""
+    """Load the package in the folder `package` as the module `ackwell`, which replaces this file."""
     spec = importlib.util.spec_from_file_location("ackwell", package / "__init__.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""Dispatch policies: for each group of subscription types, the rule that chooses a message's consumer."""
+"""Dispatch policies: the rules by which each subscription type chooses the consumer of a message."""
 
 from ackwell.subscription.policies.by_key import ByKey
 from ackwell.subscription.policies.one_active import OneActive

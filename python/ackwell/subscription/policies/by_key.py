@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class ByKey(EqualByState):
     """The policy of Key_Shared: each sticky-key hash has one consumer as its owner.
 
-    With `in_key_order`, messages of a hash with a new owner are not delivered while the old owner has pending
-    messages of the hash: the hash *drains*.
+    A hash *drains* if it has a new owner and its old owner still has pending messages of the hash. With
+    `in_key_order`, messages of such a hash are not delivered.
     """
 
     individual = True
@@ -48,21 +48,21 @@ class ByKey(EqualByState):
         self.read: Read | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The table of owners follows from the selector. It is built again when needed.
+        # The table of owners can be computed from the selector. It is built again when it is needed.
         return {**self.__dict__, "_owners": None}
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
         """Assign slots to the consumer.
 
-        If another consumer has pending messages of a hash in these slots, the hash is blocked until these
-        messages are acknowledged or returned.
+        With `in_key_order`, a hash in these slots is blocked while another consumer has pending messages of
+        it.
         """
         self.selector.add(consumer.key, hash_ranges, name=consumer.name)
         self._reassign()
         return False
 
     def leave(self, consumer: Consumer) -> bool:
-        """Give the consumer's slots to the other consumers. Nothing is read again."""
+        """Give the consumer's slots to the other consumers; return False: no entry becomes unread."""
         self.selector.remove(consumer.key)
         self._reassign()
         return False
@@ -71,7 +71,7 @@ class ByKey(EqualByState):
         """Do nothing: the owner of an entry does not depend on the read."""
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
-        """Return the owner of the hash if it can take a message and the hash does not drain."""
+        """Return the owner of the hash, or the reason why the owner gets no message now."""
         consumers = self._consumers
         key = self.selector.select(sticky_key_hash)
         if key is None:
@@ -95,7 +95,8 @@ class ByKey(EqualByState):
     def choose_many(self, run: Run) -> Owners | None:
         """Return the owner of each entry; `None` if an owner cannot take all of its entries.
 
-        If the run belongs to a read with limits, an owner gets its first entries up to its limit instead.
+        In a read with a limit for each consumer, an owner gets only its first entries, up to the limit. The
+        others get -1.
         """
         owners = self._owners_of(run)
         if owners is None:
@@ -106,12 +107,12 @@ class ByKey(EqualByState):
         return owners if fits else None
 
     def record_delivery(self, consumer: Consumer, sticky_key_hash: int) -> None:
-        """Mark a hash as draining if a recorded delivery went to a consumer that does not own the hash."""
+        """Update the draining hashes if a recorded delivery went to a consumer that does not own the hash."""
         if self.in_key_order and self.selector.select(sticky_key_hash) != consumer.key:
             self._consumers.draining.reassign(self._consumers, self.selector)
 
     def stall(self, *, new: bool) -> Undelivered | None:
-        """Return why no consumer can get a message; `None` if one has permits and is not blocked."""
+        """Return the reason why no consumer can get a message; `None` if a consumer can."""
         consumers = self._consumers
         reads = False
         for each in consumers:
@@ -126,7 +127,8 @@ class ByKey(EqualByState):
     def looks_ahead(self, hashes: NDArray[np.int64] | None) -> bool:
         """Return whether a broker reads new entries after a read of the queue that delivered nothing.
 
-        It does if any consumer that owns no hash of the read can get an entry.
+        `hashes` are the hashes of that read. A broker reads new entries if a consumer that owns none of these
+        hashes can get an entry.
         """
         assert hashes is not None
         consumers = self._consumers
@@ -134,13 +136,13 @@ class ByKey(EqualByState):
         return any(each.key not in owners and entries_allowed(consumers, each) > 0 for each in consumers)
 
     def audit(self) -> list[str]:
-        """Recompute the draining hashes; return a text if the stored ones differ."""
+        """Recompute the draining hashes; return a text if the stored hashes differ from them."""
         if not self.in_key_order:
             return []
         return self._consumers.draining.audit(self._consumers, self.selector)
 
     def _choose_in_read(self, read: Read, consumer: Consumer, sticky_key_hash: int) -> Consumer | Undelivered:
-        """Return the consumer if the read allows it one more entry, else the reason."""
+        """Return the consumer if it may get one more entry of the read, else the reason why not."""
         if read.allows(consumer) <= 0:
             return Undelivered.NO_PERMITS
         draining = self._consumers.draining
@@ -150,7 +152,10 @@ class ByKey(EqualByState):
         return consumer
 
     def _choose_read(self, read: Read, run: Run, owned: Owners) -> Owners | None:
-        """Give each owner as many of its first entries as the read allows, and count their messages."""
+        """Give each owner its first entries, as many as the read allows, and count their messages.
+
+        Further entries get -1. Return `None` if the subscription has a limit of unacknowledged messages.
+        """
         import numpy as np
 
         if self._consumers.room() < NO_LIMIT:
@@ -170,7 +175,7 @@ class ByKey(EqualByState):
         return owners
 
     def _fit_by_messages(self, run: Run, owners: Owners) -> bool:
-        """Return whether every owner can take all of its messages and the replay queue is empty."""
+        """Return whether every owner can take all messages of its entries. False if the queue has entries."""
         import numpy as np
 
         if self._replay.active:
@@ -183,14 +188,18 @@ class ByKey(EqualByState):
         return fits and int(messages.sum()) <= self._consumers.room()
 
     def _fit_in_reads(self, run: Run, owners: Owners) -> bool:
-        """Return whether permits and limits suffice for every read; if so, update the mean sizes."""
+        """Return whether every read of the run fits into the permits and limits of the consumers.
+
+        If so, update the mean batch sizes of the consumers.
+        """
         import numpy as np
 
         consumers, sizes = run.consumers, run.sizes
         first = 1 if sizes is None else int(sizes[0])
         means = {0, first}.issuperset([each.mean_batch_size for each in consumers])
         if means and (sizes is None or bool((sizes == first).all())):
-            # If all entries have one size, the mean is that size in every read, so one sum is enough.
+            # If all entries have the same size, the mean batch size is that size in every read. So one sum is
+            # enough.
             entries = np.bincount(owners, minlength=len(consumers)).tolist()
             fits = self._consumers.all_fit(consumers, [first * each for each in entries], first)
             for consumer, number in zip(consumers, entries, strict=True):
@@ -214,7 +223,7 @@ class ByKey(EqualByState):
         return True
 
     def _owners_of(self, run: Run) -> Owners | None:
-        """Return the owner of each entry's hash; `None` if a hash has no owner, or if any hash drains."""
+        """Return the owner of each entry's hash; `None` if a hash has no owner or if any hash drains."""
         hashes = run.hashes
         assert hashes is not None
         if self._consumers.draining.pending or hashes.min() < 0:

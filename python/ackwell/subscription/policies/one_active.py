@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 
 class OneActive(EqualByState):
-    """The policy of Exclusive and Failover: one active consumer gets all messages.
+    """The policy of Exclusive and Failover: the active consumer gets all messages.
 
-    Only the consumers with the highest priority can be active. They are sorted by name. For a partition, the
-    active one has the index `partition` modulo the number of these consumers. For a topic without partitions,
-    a hash ring over their names selects it. Without partition and topic, the first one is active.
+    Only consumers with the highest priority can become active. They are sorted by name. If the topic is a
+    partition, the active consumer is the one with index `partition` modulo the number of these consumers. For
+    a topic without partitions, a hash ring of the names chooses it. If neither partition nor topic is given,
+    it is the first consumer.
 
     With `reads_by_permits`, a read takes as many entries as the consumer has permits when the read begins.
-    All of these entries are delivered, whatever their number of messages.
+    All of these entries are delivered, even if they have more messages than there are permits.
     """
 
     individual = False
@@ -52,13 +53,16 @@ class OneActive(EqualByState):
         self._partition = partition
         self._ring = FailoverRing(topic) if topic is not None else None
         self._read_max = read_max
-        """The maximum number of entries in a read; `None` if permits count messages, not entries."""
+        """The maximum number of entries in a read; `None` if each message takes a permit."""
         self._left = 0
         """The number of entries that the current read may still take."""
         self.active: Consumer | None = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Add the consumer; `ProtocolError` if an Exclusive subscription has one already."""
+        """Add the consumer and choose the active consumer; return whether the active consumer changed.
+
+        Raises `ProtocolError` if an Exclusive subscription already has a consumer.
+        """
         if hash_ranges:
             raise ProtocolError(
                 "hash ranges belong to a Key_Shared subscription", code=ErrorCode.CONSUMER_ASSIGN_ERROR
@@ -70,15 +74,18 @@ class OneActive(EqualByState):
         return self._pick([*self._consumers])
 
     def leave(self, consumer: Consumer) -> bool:
-        """Remove the consumer and pick the next active one."""
+        """Remove the consumer and choose the active consumer; return whether the active consumer changed."""
         return self._pick([each for each in self._consumers if each is not consumer])
 
     def begin_round(self) -> None:
-        """End the current read. The next read begins with the remaining permits."""
+        """End the current read. The next read takes as many entries as there are permits then."""
         self._left = 0
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
-        """Return the active consumer if it has permits, or had them when the read began."""
+        """Return the active consumer if it has permits; in a read, if the read has a place for the entry.
+
+        Otherwise return the reason why it gets no message.
+        """
         active, read_max = self.active, self._read_max
         if active is None:
             return Undelivered.NO_CONSUMER
@@ -91,7 +98,7 @@ class OneActive(EqualByState):
         return active if active.permits > 0 else Undelivered.NO_PERMITS
 
     def choose_many(self, run: Run) -> Owners | None:
-        """Return the active consumer for as many entries as its permits allow, and -1 for the others."""
+        """Return the active consumer for the first entries, as its permits allow, and -1 for the others."""
         import numpy as np
 
         owners = np.full(run.entries, -1, dtype=np.int64)
@@ -102,19 +109,19 @@ class OneActive(EqualByState):
         return owners
 
     def stall(self, *, new: bool) -> Undelivered | None:
-        """Return why the active consumer cannot get a message; `None` if it can."""
+        """Return the reason why the active consumer cannot get a message; `None` if it can."""
         if self.active is None:
             return Undelivered.NO_CONSUMER
         return Undelivered.NO_PERMITS if self.active.permits <= 0 else None
 
     def audit(self) -> list[str]:
-        """Return no problems: this policy has no counters."""
+        """Return an empty list: this policy has no counters."""
         return []
 
     def _taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:
         """Return how many of `count` entries the active consumer gets.
 
-        With `reads_by_permits`, permits limit the entries of a read, not their messages.
+        With `reads_by_permits`, a permit is needed for each entry of a read, not for each message.
         """
         import numpy as np
 
@@ -125,7 +132,7 @@ class OneActive(EqualByState):
             return int(np.searchsorted(np.cumsum(sizes), permits)) + 1
         messages = count if sizes is None else int(sizes.sum())
         if permits - messages >= self._read_max:
-            # Each read is full, and each begins with permits.
+            # There are enough permits for every read to be full.
             self._left = (self._left - count) % self._read_max
             return count
         taken = 0

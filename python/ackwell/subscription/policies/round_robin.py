@@ -1,4 +1,4 @@
-"""Shared: consumers take turns of a few entries each; the highest priority comes first."""
+"""Shared: consumers take turns, and get a few entries in each turn. The highest priority comes first."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class RoundRobin(EqualByState):
         self._current: Consumer | None = None
         """The consumer of the current turn."""
         self._next = 0
-        """The index in `_order` at which the search for the consumer of the next turn begins.
+        """The index in `_order` at which the search for the next consumer begins.
 
-        The index does not change when a consumer joins or leaves, as in the broker, although the other
-        consumers then move.
+        As in the broker, this index does not change when a consumer joins or leaves, although other consumers
+        then change their index.
         """
         self._left = 0
         self.read: Read | None = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Place the consumer after the others of its priority."""
+        """Place the consumer after the others of its priority; return False: no entry becomes unread."""
         if hash_ranges:
             raise ProtocolError(
                 "hash ranges belong to a Key_Shared subscription", code=ErrorCode.CONSUMER_ASSIGN_ERROR
@@ -59,24 +59,24 @@ class RoundRobin(EqualByState):
         return False
 
     def leave(self, consumer: Consumer) -> bool:
-        """Remove the consumer from the round."""
+        """Remove the consumer from the order of turns; return False: no entry becomes unread."""
         self._order = [each for each in self._order if each is not consumer]
         if self._current is consumer:
             self._current = None
         return False
 
     def begin_round(self) -> None:
-        """End the turn, because a broker starts a new turn with each read."""
+        """End the turn of the current consumer, because a broker starts a new turn with each read."""
         self._left = 0
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
-        """Return the consumer of the current turn; if that turn is over, the consumer of the next turn."""
+        """Return the consumer of the current turn. If this turn is over, start the next turn."""
         consumer = self._current
         if (
             self._left > 0
             and consumer is not None
             and (
-                # The start of the turn fixed its share of the read.
+                # In a read, the share of the consumer was fixed at the start of its turn.
                 self.read is not None
                 or (
                     consumer.permits > 0
@@ -92,7 +92,7 @@ class RoundRobin(EqualByState):
     def choose_many(self, run: Run) -> Owners | None:
         """Assign the entries of a run to consumers in turns.
 
-        If the run is one read or several reads of a broker, the turns follow the rules of reads.
+        If the run consists of reads of a broker, the length of a turn depends on the read (see `reads`).
         """
         if self.read is not None:
             return self._choose_read(self.read, run)
@@ -102,13 +102,13 @@ class RoundRobin(EqualByState):
         return self._choose_by_messages(run) if evenly is None else evenly
 
     def stall(self, *, new: bool) -> Undelivered | None:
-        """Return why no consumer can get a message; `None` if one has permits and is not blocked."""
+        """Return the reason why no consumer can get a message; `None` if a consumer can."""
         if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._order):
             return None
         return why(self._consumers, self._order, new=new)
 
     def audit(self) -> list[str]:
-        """Return no problems: this policy has no counters."""
+        """Return an empty list: this policy has no counters."""
         return []
 
     def _first(self) -> list[Consumer]:
@@ -116,7 +116,7 @@ class RoundRobin(EqualByState):
         return [each for each in self._order if each.priority == self._order[0].priority]
 
     def _choose_by_messages(self, run: Run) -> Owners:
-        """Assign entries in turns. Each message takes a permit. O(entries / round-robin batch size)."""
+        """Assign entries in turns if each message takes a permit. O(entries / round-robin batch size)."""
         import numpy as np
 
         sizes, count, index_of = run.sizes, run.entries, run.indexes()
@@ -213,7 +213,7 @@ class RoundRobin(EqualByState):
         return owners
 
     def _choose_evenly(self, run: Run) -> NDArray[np.int64] | None:
-        """Assign entries with one message each in equal turns; `None` if permits may run out.
+        """Assign entries with one message each, in turns of equal length; `None` if permits may run out.
 
         O(entries).
         """
@@ -249,9 +249,9 @@ class RoundRobin(EqualByState):
         return self._current
 
     def _begin(self, available: Callable[[Consumer], bool]) -> bool:
-        """Start the turn of the next available consumer with the highest priority.
+        """Start the turn of the next available consumer; return False if none is available.
 
-        Return whether there is one.
+        A consumer of a lower priority is chosen only if no consumer of a higher priority is available.
         """
         order, start = self._order, self._next
         chosen = None
@@ -262,7 +262,8 @@ class RoundRobin(EqualByState):
                 if place >= start:
                     chosen = place
                     break
-                # It starts the next round if no consumer of its priority at a later place is available.
+                # If no consumer of the same priority at a later index is available, the round starts again
+                # with this consumer.
                 chosen = place if chosen is None else chosen
         if chosen is None:
             return False
@@ -271,12 +272,12 @@ class RoundRobin(EqualByState):
         return True
 
     def _take_turn(self, place: int) -> None:
-        """Start the turn of the consumer at an index of `_order`."""
+        """Start the turn of the consumer with index `place` in `_order`."""
         self._current = self._order[place]
         self._next = place + 1
 
     def _first_place(self, first: Sequence[Consumer]) -> int:
-        """Return the index in `first` of the consumer that gets the next turn."""
+        """Return the index in `first` of the consumer whose turn is next."""
         return self._next if self._next < len(first) else 0
 
 

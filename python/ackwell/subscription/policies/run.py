@@ -1,4 +1,4 @@
-"""The part of a run of entries that a dispatch policy uses: sizes and hashes, without positions."""
+"""A run of entries as a dispatch policy gets it: with sizes and hashes, and without positions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer, ConsumerKey
 
     Owners = NDArray[np.signedinteger]
-    """For each entry of a run an index into `Run.consumers`; -1 if no consumer gets it."""
+    """For each entry of a run, the index of its consumer in `Run.consumers`; -1 if no consumer gets the
+    entry."""
 
 
 class Run(NamedTuple):
@@ -21,13 +22,13 @@ class Run(NamedTuple):
 
     consumers: Sequence[Consumer]
     sizes: NDArray[np.int64] | None
-    """The messages in each entry; `None` if each entry has one."""
+    """The number of messages in each entry; `None` if each entry has one message."""
     hashes: NDArray[np.int64] | None
-    """The sticky-key hash of each entry; `None` if all are 0."""
+    """The sticky-key hash of each entry; `None` if each hash is 0."""
     entries: int
     """The number of entries."""
     by_reads: bool
-    """Whether the entries are several reads of a broker. Else permits count each message."""
+    """Whether the entries are to be divided into reads of a broker. If not, each message takes a permit."""
 
     def indexes(self) -> dict[ConsumerKey, int]:
         """Return a map from the key of each consumer to its index in `consumers`. O(consumers)."""
