@@ -2,9 +2,9 @@
 
 >>> from ackwell import Cursor, Ledgers, SqliteStore, Subscription
 
-This module has the most common names; all others are in subpackages such as `ackwell.subscription`. The
-structures and the errors are imported immediately, and the other names on first use, to keep
-`import ackwell` fast.
+This module has the most common names. All other names are in subpackages such as `ackwell.subscription`. The
+data structures and the errors are imported immediately, and the other names on first use. This keeps `import
+ackwell` fast.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -82,10 +82,10 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
-"""The version, as in `Cargo.toml`. A constant, because `importlib.metadata` would take a third of the time of
-`ackwell --version`."""
+"""The version of the package, as in `Cargo.toml`. It is a constant, because `importlib.metadata` would take a
+third of the time of `ackwell --version`."""
 
-# A native class cannot inherit from these classes.
+# A native class cannot inherit from `Mapping` or `MutableMapping`, so it is registered.
 MutableMapping.register(LongMap)
 Mapping.register(PendingAcks)
 Mapping.register(AckSets)

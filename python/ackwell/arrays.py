@@ -1,7 +1,7 @@
-"""The conversion of batch arguments to one-dimensional int64 arrays, without loss.
+"""Conversion of the arguments of batch calls to one-dimensional int64 arrays, without loss.
 
 Both engines (`ackwell._native` and the reference in the tests) call `as_int64`, so they accept the same
-arguments. NumPy is imported on the first batch call, not when ackwell is imported.
+arguments. NumPy is imported at the first batch call, not with ackwell.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def as_int64(values: ArrayLike) -> NDArray[np.int64]:
-    """Return `values` as a one-dimensional int64 array. An argument that is one is returned unchanged.
+    """Return `values` as a one-dimensional int64 array. If they already are one, return them unchanged.
 
-    Raises `TypeError` for values that are not integers, `ValueError` for another shape or a value outside
-    int64.
+    Raises `TypeError` for values that are not integers. Raises `ValueError` for more or fewer than one
+    dimension, and for a value outside int64.
 
     >>> as_int64([3, 1, 2])
     array([3, 1, 2])
@@ -35,7 +35,7 @@ def as_int64(values: ArrayLike) -> NDArray[np.int64]:
     if array.ndim != 1:
         raise ValueError(f"expected a one-dimensional array, got shape {array.shape}")
     if array.size == 0 and array.dtype == np.float64:
-        # An empty list has no values that show its type.
+        # NumPy makes a float64 array of an empty list.
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind == "O" and all(isinstance(value, int) for value in array):
         raise ValueError("integer outside int64")
@@ -47,7 +47,7 @@ def as_int64(values: ArrayLike) -> NDArray[np.int64]:
 
 
 def same_length(*arrays: NDArray[np.int64]) -> None:
-    """Check that all arrays have the same length; `ValueError` otherwise."""
+    """Check that all arrays have the same length; raise `ValueError` otherwise."""
     lengths = [len(array) for array in arrays]
     if len(set(lengths)) > 1:
         raise ValueError(f"arrays of different lengths: {lengths}")

@@ -13,8 +13,8 @@ structure            delivery times                      bytes for each message
 ===================  ==================================  ==========================================
 
 `DelayedDeliveryTracker` adds the operations that a dispatcher needs, like Apache Pulsar's trackers;
-`DelayedDeliveryTracker.pulsar` is the tracker of Pulsar 4.2.4. Callers pass the time as `now_ms`; this module
-has no clock and no timer.
+`DelayedDeliveryTracker.pulsar` is the tracker of Pulsar 4.2.4. Callers pass the current time as `now_ms`,
+because this module has no clock and no timer.
 """
 
 from __future__ import annotations
@@ -37,43 +37,46 @@ if TYPE_CHECKING:
 TICK_TIME_MS = 1000
 FIXED_DELAY_LOOKAHEAD = 50_000
 
-# Memory is measured only when the adds since the last measurement could have reached the limit. An add takes
-# at most this many bytes on average; a single message in a new bucket of a new ledger takes 700 bytes.
+# Memory is measured only if the adds since the last measurement may have reached the limit. On average, an
+# add takes at most this many bytes. A single message in a new bucket of a new ledger takes 700 bytes.
 BYTES_PER_ADD_MAX = 2048
-# Within this distance of the limit, each add is measured.
+# If less than this number of bytes is left to the limit, memory is measured after each add.
 BYTES_NEAR_LIMIT = 256 * 1024
 
 
 class DelayedIndex(Protocol):
-    """The protocol of an index of delayed messages. The three classes document each method."""
+    """The protocol of an index of delayed messages. Three native classes implement and document it."""
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Add a message; return whether it was new."""
+        """Add a message with its delivery time; return whether it was new."""
 
     def add_many(self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Add messages given as three columns; return how many were new."""
+        """Add messages, given as three columns; return the number of new messages."""
 
     def pop_due(
         self,
         now_ms: int,
         max: int,  # noqa: A002
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Remove and return up to `max` messages due at `now_ms`, the earliest first, as three columns."""
+        """Remove and return up to `max` messages that are due at `now_ms`, the earliest first.
+
+        The three columns are delivery times, ledger ids and entry ids.
+        """
 
     def contains(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Return whether the index holds a message added with these three integers."""
+        """Return whether the index has a message that was added with these three integers."""
 
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int, /) -> bool:
-        """Remove a message; return whether the index held it."""
+        """Remove the message that was added with these three integers; return whether the index had it."""
 
     def has_due(self, now_ms: int) -> bool:
         """Return whether any message is due at `now_ms`."""
 
     def next_due(self) -> int | None:
-        """Return the due time of the earliest message, rounded to the precision of the index."""
+        """Return the time at which the earliest message is due, as rounded by the index; None if empty."""
 
     def clear(self) -> None:
-        """Remove every message."""
+        """Remove all messages."""
 
     def shrink_to_fit(self) -> None:
         """Release unused memory."""
@@ -82,50 +85,50 @@ class DelayedIndex(Protocol):
         """Return an independent copy."""
 
     def to_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return every message as three columns, in the order of `pop_due`."""
+        """Return all messages as three columns, in the order of `pop_due`."""
 
     def validate(self) -> None:
-        """Check the invariants."""
+        """Check the invariants of the structure."""
 
     @property
     def nbytes(self) -> int:
-        """The bytes allocated on the heap."""
+        """The number of bytes that are allocated on the heap."""
 
     def __len__(self) -> int:
         """Return the number of messages."""
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """Iterate over `(deliver_at_ms, ledger_id, entry_id)` in the order of `pop_due`."""
+        """Yield `(deliver_at_ms, ledger_id, entry_id)` of each message, in the order of `pop_due`."""
 
 
 class DelayedDeliveryTracker(EqualByState):
-    """The delayed messages of one subscription, over any `DelayedIndex`. For one thread at a time.
+    """The delayed messages of one subscription, stored in a `DelayedIndex`. For one thread at a time.
 
     Parameters
     ----------
     index : DelayedIndex, optional
-        The index of the waiting messages; a subscription can choose its bucket width here. The default,
-        `TimeWheel(1)`, is exact and takes the least memory. The tracker owns the index from then on and
-        tracks the messages that it already holds.
+        The structure that stores the waiting messages. Its bucket width determines the precision. The
+        default, `TimeWheel(1)`, is exact and takes the least memory. The tracker owns the index from then on,
+        and tracks the messages that the index already has.
     tick_time_ms : int
         Pulsar's `delayedDeliveryTickTimeMillis`, at least 1.
     strict : bool, optional
         If true, a message is due if its time is at or before `now_ms`. If false, Pulsar's default, a message
-        is due if its time is at or before `now_ms + tick_time_ms`. With buckets that round up, the value is
-        true and False is refused.
+        is due if its time is at or before `now_ms + tick_time_ms`. If the index rounds times up, the default
+        is true, and False raises `ValueError`.
     max_bytes : int, optional
         The limit of `nbytes`. An add that would exceed it raises `LimitError` and changes nothing. No message
         is delivered early to free memory.
     fixed_delay_lookahead : int
         Pulsar's `delayedDeliveryFixedDelayDetectionLookahead`. If at least this many messages wait, all with
-        the same delay, and none is due, `should_pause_dispatch` is True, because messages that are read later
-        are due later. The default 0 never pauses, because these indexes need little memory for such messages,
-        and a pause also delays later messages that have no delay.
+        the same delay, and none is due, `should_pause_dispatch` returns True: messages that are read later
+        are due later. With the default 0 it always returns False. The indexes need little memory for messages
+        with one delay, and a pause would also delay later messages that have no delay.
 
     Notes
     -----
-    A position is tracked once, even if it is added again with another time. A dispatcher may therefore read a
-    message again.
+    A position has one delivery time. If it is added again with another time while it waits, the first time
+    stays. So a dispatcher may read and add a message again.
 
     Examples
     --------
@@ -182,9 +185,9 @@ class DelayedDeliveryTracker(EqualByState):
         """Return the tracker of Pulsar 4.2.4 (`InMemoryDelayedDeliveryTracker`).
 
         Its buckets are `2**floor(log2(tick_time_ms))` ms wide. `strict` is the broker's
-        `isDelayedDeliveryDeliverAtTimeStrict`. Strict: times are rounded up, so a message is late by less
-        than a bucket and never early. Lenient: a bucket is due if its last millisecond is at or before
-        `now_ms + tick_time_ms`, so a message is early by at most one tick.
+        `isDelayedDeliveryDeliverAtTimeStrict`. If true, delivery times are rounded up, so a message is never
+        early, and late by less than a bucket. If false, a bucket is due if its last millisecond is at or
+        before `now_ms + tick_time_ms`, so a message is early by at most one tick.
 
         >>> tracker = DelayedDeliveryTracker.pulsar()
         >>> tracker.add(10_000, 3, 15, now_ms=0)
@@ -201,7 +204,7 @@ class DelayedDeliveryTracker(EqualByState):
         )
 
     def _adopt(self) -> None:
-        """Track the messages of the index, and remove duplicate positions."""
+        """Track the messages that the index already has. Of several messages with one position, keep one."""
         held = self.index.to_arrays()
         if self._positions.add_many(held[1], held[2]) != len(held[0]):
             self._positions = PositionRangeSet()
@@ -211,16 +214,17 @@ class DelayedDeliveryTracker(EqualByState):
                     self.index.add(deliver_at_ms, ledger_id, entry_id)
 
     def cutoff(self, now_ms: int) -> int:
-        """Return the latest delivery time that is due at `now_ms`."""
+        """Return the latest delivery time of a message that is due at `now_ms`."""
         if now_ms.__class__ is not int:
             now_ms = _int64("now_ms", now_ms)
         return now_ms if self.strict else now_ms + self.tick_time_ms
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
-        """Track a message until its time. Return False if it is already due and may be dispatched now.
+        """Track a message, unless it is already due; return whether it is tracked.
 
-        If a due message is already tracked, it is removed, because the caller dispatches it. Raises
-        `ValueError` for negative ids, `LimitError` at `max_bytes`.
+        A message that is due may be dispatched now. If it was tracked, it is removed, because the caller
+        dispatches it. Raises `ValueError` for negative ids, and `LimitError` if `max_bytes` would be
+        exceeded.
         """
         if deliver_at_ms.__class__ is not int or not INT64_MIN <= deliver_at_ms <= INT64_MAX:
             deliver_at_ms = _int64("deliver_at_ms", deliver_at_ms)
@@ -251,9 +255,10 @@ class DelayedDeliveryTracker(EqualByState):
     def add_many(
         self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike, now_ms: int
     ) -> NDArray[np.bool_]:
-        """Track messages given as int64 arrays. Return True for each tracked message, False for each due one.
+        """Track many messages, given as int64 arrays; return a boolean for each message.
 
-        `LimitError` and `ValueError` change nothing.
+        True means that the message is tracked, False that it is already due. A call that raises `LimitError`
+        or `ValueError` changes nothing.
         """
         from ackwell.arrays import as_int64, same_length
 
@@ -264,7 +269,7 @@ class DelayedDeliveryTracker(EqualByState):
             raise ValueError("ledger and entry ids are at least 0")
         before = None
         if self.max_bytes is not None:
-            # Messages that already wait or are due need no memory, so they do not count against the limit.
+            # Messages that are already tracked or due need no memory, so they do not count for the limit.
             count = int((~self._positions.contains_many(ledgers[waits], entries[waits])).sum())
             if count and not self._may_add(count):
                 before = self.index.copy(), self._positions.copy()
@@ -289,7 +294,7 @@ class DelayedDeliveryTracker(EqualByState):
     def _add_new(
         self, times: NDArray[np.int64], ledgers: NDArray[np.int64], entries: NDArray[np.int64]
     ) -> bool:
-        """Add a batch if all its positions are new and distinct; return whether it was added."""
+        """Add messages if all their positions are new and different; return whether they were added."""
         if self._positions.contains_many(ledgers, entries).any():
             return False
         if self._positions.add_many(ledgers, entries) < len(entries):
@@ -299,7 +304,10 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _may_add(self, count: int) -> bool:
-        """Return whether `count` more messages of the maximum size are within the limit."""
+        """Return whether `count` more messages of the maximum size fit within the limit.
+
+        If not, the caller measures the memory after the add. Raises `LimitError` if the tracker is full.
+        """
         if self._full:
             self._refuse(count)
         if self._unmeasured < count:
@@ -312,7 +320,7 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _exceeds_limit(self) -> bool:
-        """Release unused memory if the limit is exceeded; return whether it still is."""
+        """Return whether the memory exceeds the limit, even after unused memory is released."""
         assert self.max_bytes is not None
         if self.nbytes <= self.max_bytes:
             return False
@@ -321,7 +329,8 @@ class DelayedDeliveryTracker(EqualByState):
 
     def _refuse(self, count: int) -> None:
         self._full = count == 1 or self._full
-        # Release the memory of the refused message. Once suffices: no add is tried until messages leave.
+        # Release the memory of the refused messages. This is needed only once: until messages leave, no
+        # further add is tried.
         self.index.shrink_to_fit()
         self._positions = self._positions.copy()
         raise LimitError(
@@ -332,13 +341,16 @@ class DelayedDeliveryTracker(EqualByState):
     def note_undelayed(self) -> None:
         """Record that a message had no delay or was already due.
 
-        `should_pause_dispatch` is then False until the tracker becomes empty. `add` calls this method for due
+        `should_pause_dispatch` then returns False until the tracker is empty. `add` calls this method for due
         messages. A dispatcher calls it for messages that it does not add.
         """
         self._fixed_delay = False
 
     def _see(self, deliver_at_ms: int) -> None:
-        """Record a delivery time. If it is more than a tick before the latest one, the delay is not fixed."""
+        """Record the delivery time of a new message, to find out whether all messages have the same delay.
+
+        If it is more than a tick before the latest delivery time so far, the delays differ.
+        """
         if self._latest_ms is None or deliver_at_ms > self._latest_ms:
             self._latest_ms = deliver_at_ms
         elif deliver_at_ms < self._latest_ms - self.tick_time_ms:
@@ -351,7 +363,8 @@ class DelayedDeliveryTracker(EqualByState):
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Remove and return up to `max` messages that are due, the earliest first.
 
-        Returns delivery times (rounded by the index), ledger ids and entry ids as int64 arrays.
+        The three int64 arrays are delivery times (rounded as the index rounds them), ledger ids and entry
+        ids.
         """
         due = self.index.pop_due(min(self.cutoff(now_ms), INT64_MAX), max)
         self._positions.remove_many(due[1], due[2])
@@ -359,11 +372,11 @@ class DelayedDeliveryTracker(EqualByState):
         return due
 
     def contains(self, ledger_id: int, entry_id: int) -> bool:
-        """Return whether a position is tracked."""
+        """Return whether the message at a position is tracked."""
         return self._positions.contains(ledger_id, entry_id)
 
     def remove(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> bool:
-        """Remove a message before its delivery time. Return whether it was tracked."""
+        """Remove a message before its delivery time; return whether it was tracked."""
         if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
             return False
         self._positions.remove(ledger_id, entry_id)
@@ -371,7 +384,10 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _take_out(self, deliver_at_ms: int, ledger_id: int, entry_id: int) -> None:
-        """Remove a tracked message from the index, even if the index has it with another delivery time."""
+        """Remove a tracked message from the index.
+
+        The index may have the message with another delivery time than `deliver_at_ms`.
+        """
         if not self.index.remove(deliver_at_ms, ledger_id, entry_id):
             for time, ledger, entry in self.index:
                 if (ledger, entry) == (ledger_id, entry_id):
@@ -386,33 +402,37 @@ class DelayedDeliveryTracker(EqualByState):
             self._fixed_delay, self._latest_ms = True, None
 
     def has_due(self, now_ms: int) -> bool:
-        """Return whether `pop_due(now_ms, 1)` would return a message."""
+        """Return whether any message is due at `now_ms`."""
         return self.index.has_due(min(self.cutoff(now_ms), INT64_MAX))
 
     def next_wakeup_ms(self) -> int | None:
         """Return the first `now_ms` at which a message is due, or None if no message waits.
 
-        The time is in the past if a message is already due. A caller with a timer sets the timer again after
-        every change.
+        This time is in the past if a message is already due. A caller with a timer must set the timer again
+        after every change.
         """
         due = self.index.next_due()
         return due if due is None or self.strict else due - self.tick_time_ms
 
     def should_pause_dispatch(self, now_ms: int) -> bool:
-        """Return whether `waits_for_fixed_delay` is true and no message is due."""
+        """Return whether a dispatcher should not read further messages now.
+
+        This is so if `waits_for_fixed_delay` is true and no message is due.
+        """
         due = self.has_due(now_ms)
         return self.waits_for_fixed_delay and not due
 
     @property
     def waits_for_fixed_delay(self) -> bool:
-        """Whether all delays are equal and `fixed_delay_lookahead` messages wait.
+        """Whether at least `fixed_delay_lookahead` messages wait, all with the same delay.
 
-        Messages that are read later are then due later, so a dispatcher need not read now.
+        Messages that are read later are then due later, so a dispatcher need not read now. Always False if
+        `fixed_delay_lookahead` is 0.
         """
         return 0 < self.fixed_delay_lookahead <= len(self) and self._fixed_delay
 
     def clear(self) -> None:
-        """Remove every message, for example when the backlog is cleared or the cursor is reset."""
+        """Remove all messages, for example when the backlog is cleared or the cursor is reset."""
         self.index.clear()
         self._positions.clear()
         self._full, self._unmeasured = False, 0
@@ -431,7 +451,7 @@ class DelayedDeliveryTracker(EqualByState):
         return f"<DelayedDeliveryTracker over {self.index!r}, {cutoff}>"
 
     def validate(self) -> None:
-        """Check that the index and the positions agree."""
+        """Check the index and the set of positions. Both must have the same positions."""
         self.index.validate()
         self._positions.validate()
         _, ledgers, entries = self.index.to_arrays()
@@ -440,7 +460,7 @@ class DelayedDeliveryTracker(EqualByState):
 
 
 def _int64(name: str, value: int) -> int:
-    """Return `value` as an integer; `ValueError` if it is outside int64."""
+    """Return `value` as an integer; raise `ValueError` if it is outside int64."""
     number = operator.index(value)
     if not INT64_MIN <= number <= INT64_MAX:
         raise ValueError(f"{name} is {number}; expected an int64")

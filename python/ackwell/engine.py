@@ -1,8 +1,8 @@
-"""The protocol of an engine: a module that implements the data structures under these names.
+"""The protocol of an engine: a module that implements the data structures under the names below.
 
-The package uses the engine `ackwell._native`. A second engine, `tests/reference`, is the executable
-specification. The differential tests compare the results and errors of both. The classes have the type
-`type[Any]`, because only the stub `_native.pyi` defines their signatures.
+ackwell uses the engine `ackwell._native`. A second engine, `tests/reference`, is the executable
+specification. The differential tests compare the results and errors of both engines. Here the classes have
+the type `type[Any]`, because only the stub `_native.pyi` defines their signatures.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class MessageIdFields(TypedDict):
-    """One id of a `CommandAck`; `ackwell.protocol.MessageId` documents the fields."""
+    """The fields of one message id in a `CommandAck`; `ackwell.protocol.MessageId` documents them."""
 
     ledger_id: int
     entry_id: int
@@ -30,7 +30,7 @@ class MessageIdFields(TypedDict):
 
 
 class AckFields(NamedTuple):
-    """A `CommandAck` that an engine decoded; `ackwell.protocol.AckColumns` documents the fields."""
+    """The fields of a `CommandAck` that an engine decoded; `ackwell.protocol.AckColumns` documents them."""
 
     consumer_id: int
     cumulative: bool
@@ -39,11 +39,12 @@ class AckFields(NamedTuple):
     ack_set_starts: NDArray[np.int64] | None
     ack_set_words: NDArray[np.int64] | None
     others: list[tuple[int, MessageIdFields]]
-    """The ids with fields other than a position and an ack set, each with its row."""
+    """The message ids that have other fields than a position and an ack set. Each has the index of its
+    row."""
     validation_error: int | None
     properties: list[tuple[str, int]]
     transaction: tuple[int, int] | None
-    """The most significant and the least significant 64 bits."""
+    """The transaction id: its most significant 64 bits, then its least significant 64 bits."""
     request_id: int | None
     unknown_fields: bytes
 
@@ -52,7 +53,7 @@ class Engine(Protocol):
     """The classes and functions that both engines implement, in the order of `docs/architecture.md`."""
 
     __name__: str
-    """The module's name."""
+    """The name of the module."""
 
     Ledgers: type[Any]
     LongMap: type[Any]
@@ -68,18 +69,18 @@ class Engine(Protocol):
     Partials: type[Any]
 
     def compress(self, data: bytes, compression: str) -> bytes:
-        """Compress bytes as NONE, LZ4, ZLIB, ZSTD or SNAPPY."""
+        """Compress bytes with the method NONE, LZ4, ZLIB, ZSTD or SNAPPY."""
 
     def decompress(self, data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
-        """Decompress to exactly `size` bytes."""
+        """Decompress bytes whose decompressed size must be exactly `size`."""
 
 
 @cache
 def native_engine() -> Engine:
-    """Return the default engine, the module `ackwell._native`."""
+    """Return the engine that is used by default, the module `ackwell._native`."""
     return engine_named("ackwell._native")
 
 
 def engine_named(name: str) -> Engine:
-    """Return the engine whose module has this name. Copied and unpickled objects call it."""
+    """Return the engine whose module has this name. Copying and unpickling of objects call this function."""
     return cast("Engine", import_module(name))

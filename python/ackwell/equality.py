@@ -1,12 +1,13 @@
-"""Equality by attributes."""
+"""Equality of objects by their attributes."""
 
 from __future__ import annotations
 
 
 class EqualByState:
-    """A base class whose objects are equal if their class and attributes are equal.
+    """A base class that makes objects equal if they have the same class and equal attributes.
 
-    Attributes must not refer back to the object, otherwise the comparison does not end.
+    An attribute must not refer to the object itself, directly or through others. Otherwise the comparison
+    does not end.
     """
 
     __slots__ = ()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class AckwellError(Exception):
-    """The base class of ackwell's exceptions."""
+    """The base class of all exceptions that ackwell defines."""
 
 
 class ErrorCode(IntEnum):
@@ -50,11 +50,11 @@ class ErrorCode(IntEnum):
 
 
 class ProtocolError(AckwellError):
-    """A call violates the protocol, for example an acknowledgment of a position that was never published.
+    """A call violates the protocol, for example it acknowledges a position that was never published.
 
-    `position` is the position in the error message; None if the message has no position or several.
-    `subscription` is the pair of topic and subscription, or None. `code` is the error code that a broker
-    sends to the client.
+    `position` is the position in the error message; None if the message has no position or several positions.
+    `subscription` is the pair (topic, subscription), or None. `code` is the error code that a broker sends to
+    the client.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class ProtocolError(AckwellError):
 
 
 class Flaw(IntEnum):
-    """The reason why an event is invalid; both engines use these numbers.
+    """The reason why an event is invalid. Both engines use these numbers.
 
     >>> Flaw(1).name
     'UNKNOWN_KIND'
@@ -91,8 +91,8 @@ class Flaw(IntEnum):
 class EventError(ProtocolError):
     """An event that cannot be read or replayed.
 
-    `file` and `line` (from 1; a row in Parquet) locate the event; `reason` is the message without the
-    location. `flaw` is the kind of error; None if no `Flaw` applies.
+    `file` and `line` are the location of the event. `line` counts from 1; in Parquet it is the row. `reason`
+    is the message without the location. `flaw` is the kind of the error, or None if no `Flaw` describes it.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class EventError(ProtocolError):
 
 
 class SchemaError(AckwellError, ValueError):
-    """A table with missing columns or wrong column types; the message lists all of them."""
+    """A table has missing columns or wrong column types. The message lists all of them."""
 
 
 class CorruptStateError(AckwellError):
-    """Bytes that are not a valid state; `offset` counts from the start of the input."""
+    """Bytes that are not a valid state. `offset` is the place of the error, counted from the first byte."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(f"at byte {offset}: {reason}")
@@ -126,20 +126,21 @@ class CorruptStateError(AckwellError):
 
 
 class FrameError(AckwellError):
-    """Bytes that violate Pulsar's binary protocol. Later bytes are unreadable: close the connection."""
+    """Bytes that violate Pulsar's binary protocol. Later bytes cannot be read, so close the connection."""
 
 
 class NewerVersionError(CorruptStateError):
-    """An undamaged state in a version that only a newer release can read.
+    """An undamaged state in a version that this release cannot read, but a newer release can.
 
-    Loading stops at this state, because an older one lacks the acknowledgments of the newer release.
+    Loading stops at this state. It does not fall back to an older state, because that would lose the
+    acknowledgments that the newer release has saved.
     """
 
 
 class StatsError(AckwellError):
-    """A broker's answer, or a file with such an answer, that cannot be used.
+    """A broker's statistics that cannot be used, from an answer of the broker or from a file.
 
-    `source` is the URL or file; `reason` is the message without the source.
+    `source` is the URL or the file. `reason` is the message without the source.
     """
 
     def __init__(self, message: str, source: str) -> None:
@@ -151,26 +152,26 @@ class StatsError(AckwellError):
 
 
 class StoreError(AckwellError):
-    """A store failed. Earlier saves are still durable."""
+    """A store failed. States that were saved before are still durable."""
 
 
 class FencedError(StoreError):
-    """A newer owner took the store, so this owner can no longer write."""
+    """A newer owner has taken the store, so this owner can no longer write to it."""
 
 
 class NotLoadedError(StoreError):
-    """A save would replace saves in the store that were never loaded. Nothing was written.
+    """A save would replace states in the store that were never loaded. Nothing was written.
 
     Load the state first and continue from it, or save with `replace=True`.
     """
 
 
 class LimitError(AckwellError):
-    """A structure would exceed a limit of the caller; nothing was changed."""
+    """A call would exceed a limit that the caller or the data format sets. The call changed nothing."""
 
 
 class StateTooLargeError(LimitError):
-    """A save would exceed a size limit; `report` lists the acknowledgments that it would lose."""
+    """A saved state would exceed a size limit. `report` lists the acknowledgments that it would lose."""
 
     def __init__(self, message: str, report: LossReport) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Optional packages, and the extra of ackwell that installs each of them."""
+"""Optional packages, and the extras of ackwell that install them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ EXTRAS: Final = {
     "pyspark": "spark",
     "yaml": "auth",
 }
-"""The extra of each top-level package; `google` belongs to protobuf, `jwt` to PyJWT, `yaml` to PyYAML."""
+"""Top-level package → the extra that installs it. `google` belongs to protobuf, `jwt` to PyJWT, `yaml` to
+PyYAML."""
 
 
 def require(module: str, purpose: str) -> None:
-    """Import a module, or raise `ModuleNotFoundError` with installation instructions.
+    """Import a module, or raise `ModuleNotFoundError` with the command that installs it.
+
+    `purpose` is the start of the message.
 
     >>> require("json", "reading JSON")
     """
@@ -33,7 +36,7 @@ def require(module: str, purpose: str) -> None:
 
 
 def missing(error: ModuleNotFoundError) -> str:
-    """Return the missing package and the command that installs it, as the end of a sentence.
+    """Return the name of the missing package and the command that installs it, as the end of a sentence.
 
     >>> missing(ModuleNotFoundError("No module named 'pyspark'", name="pyspark"))
     "pyspark; pip install 'ackwell[spark]'"

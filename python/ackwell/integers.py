@@ -1,4 +1,4 @@
-"""The limits of the 64-bit integers in which Pulsar writes ids, times and properties."""
+"""The limits of the 64-bit integers that Pulsar uses for ids, times and properties."""
 
 from typing import Final
 

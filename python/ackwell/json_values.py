@@ -1,4 +1,4 @@
-"""Decode one JSON value with limits: on its size, its depth and its keys."""
+"""Decoding of one JSON value, with limits of its size and depth, and without duplicate keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ JSON_BYTES_MAX: Final = 512 << 20
 def json_value(text: str | bytes) -> Any:
     """Return the value of a JSON text.
 
-    Raises `ValueError` if the text is not JSON, is too large or too deep, or if an object has a key twice.
+    Raises `ValueError` if the text is not JSON, is too large, is nested too deeply, or if an object has the
+    same key twice.
 
     >>> json_value('{"a": 1, "a": 2}')
     Traceback (most recent call last):
@@ -27,7 +28,7 @@ def json_value(text: str | bytes) -> Any:
 
 
 def object_in(value: Any) -> dict[str, Any]:
-    """Return a JSON value that must be an object; `TypeError` for any other value."""
+    """Return a JSON value if it is an object; raise `TypeError` for any other value."""
     if not isinstance(value, dict):
         raise TypeError(f"a value of type {type(value).__name__}; expected an object")
     return value

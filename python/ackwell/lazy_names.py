@@ -1,4 +1,4 @@
-"""Names of a package that are loaded on first use, which keeps the import of the package fast."""
+"""Names of a package that are loaded on first use, so that the import of the package is fast."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def lazy_names(
     *,
     names: Iterable[str] = (),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package whose names are in other modules.
+    """Return the functions `__getattr__` and `__dir__` for a package whose names are in other modules.
 
-    `homes` has the module of each name; `.name` is a module of the package. `check` is called at each use
-    of a name, and raises an error if an extra is missing. Without `check`, a name is loaded once. `__dir__`
-    lists the names of `homes` and the given `names`.
+    `homes` maps each name to its module; `.name` is a module of the package. `check` is called at each use of
+    a name, and raises an error if an extra is missing. Without `check`, a name is loaded only at its first
+    use. `__dir__` lists the names in `homes` and in `names`.
 
     >>> load, names = lazy_names("ackwell", {"Cursor": ".cursor"})
     >>> load("Cursor").__name__, names()

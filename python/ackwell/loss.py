@@ -1,4 +1,4 @@
-"""The acknowledgments that a size limit would remove from a saved state."""
+"""The acknowledgments that a saved state omits because of a limit."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """The acknowledgments that an encoding omits. The report is false if nothing is omitted.
+    """The acknowledgments that an encoded state omits. As a boolean, the report is false if there are none.
 
-    After a recovery of the encoded state, all messages listed here are redelivered.
+    If the encoded state is loaded, all messages in this report are redelivered.
     """
 
     #: Whole entries, as a `PositionRangeSet` of the encoding engine.
     individually_deleted: Any
-    #: Ranges that span several ledgers, which the form cannot hold.
+    #: Ranges that span several ledgers, if the form of the state has no place for them.
     spanning_ranges: tuple[tuple[Position, Position], ...] = ()
-    #: Partly acknowledged entries, with the words of their ack sets.
+    #: Partly acknowledged entries, each with the words of its ack set.
     batch_deleted: Mapping[Position, tuple[int, ...]] = field(default_factory=dict)
-    #: Redelivery counts that the form cannot hold.
+    #: Redelivery counts, if the form of the state has no place for them.
     redelivery_counts: Mapping[Position, int] = field(default_factory=dict)
-    #: The limits that apply, or the fields that the form cannot hold.
+    #: The reasons: the limits that were exceeded, or the fields for which the form has no place.
     reasons: tuple[str, ...] = ()
 
     @property
     def entries(self) -> int:
-        """The number of whole entries that are omitted."""
+        """The number of whole entries whose acknowledgment is omitted."""
         count: int = self.individually_deleted.cardinality
         return count
 
     @property
     def ranges(self) -> int:
-        """The number of ranges that are omitted or shortened."""
+        """The number of ranges of acknowledged entries that are omitted or shortened."""
         return len(self.individually_deleted)
 
     def __bool__(self) -> bool:
-        """Return whether anything is omitted."""
+        """Return whether any acknowledgment is omitted."""
         return bool(self.reasons)
 
     def __str__(self) -> str:
-        """Return one line for an error message."""
+        """Return the report as one line for an error message."""
         if not self:
             return "nothing is left out"
         parts = [

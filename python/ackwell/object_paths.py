@@ -1,8 +1,9 @@
-"""Paths in object stores: `s3://bucket/key`, `gs://bucket/key`, `abfs://container@account.dfs.core.windows.net/key`.
+"""Paths in object stores.
 
-PyArrow's file systems read and write the objects. Credentials, regions and endpoints come from the
-environment variables and configuration files of these file systems. An object is written completely or not at
-all.
+A path is a URL: `s3://bucket/key`, `gs://bucket/key` or `abfs://container@account.dfs.core.windows.net/key`.
+
+PyArrow's file systems read and write the objects. They take credentials, regions and endpoints from their
+environment variables and configuration files. An object is written completely or not at all.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ackwell.errors import AckwellError
 _URL: Final = re.compile(r"((s3|gs|abfss?)://([^/]+))/*(.*)", re.DOTALL)
 
 _BUFFER_BYTES: Final = 8 << 20
-"""The bytes of one request when an object is read from its start to its end."""
+"""The number of bytes in one request, if an object is read from its start to its end."""
 
 _REASONS: Final = (
     ("NO_SUCH_BUCKET", "the bucket does not exist"),
@@ -34,15 +35,15 @@ _REASONS: Final = (
     ("ACCESS_DENIED", "access denied; check the credentials and their rights"),
     ("NETWORK_CONNECTION", "no connection to the object store; check the network or AWS_ENDPOINT_URL"),
 )
-"""Pairs of a part of an Arrow message and the sentence that explains it."""
+"""Part of a message of Arrow → the sentence that explains the error to the user."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ObjectPath:
-    """An object, or the folder of the objects whose keys begin with `key/`.
+    """The path of an object, or of a folder: all objects whose keys begin with `key/`.
 
-    It has the methods of `pathlib.Path` that ackwell's readers and writers use. Each method raises `OSError`
-    with the bucket and the key.
+    It has the methods of `pathlib.Path` that ackwell's readers and writers use. An `OSError` of a method
+    contains the bucket and the key.
 
     >>> path = ObjectPath.of("s3://bucket/events/topic=t/part.jsonl.gz")
     >>> path.name, path.suffix, str(path.parent)
@@ -50,13 +51,16 @@ class ObjectPath:
     """
 
     root: str
-    """The scheme and the bucket: `s3://bucket`."""
+    """The scheme and the bucket, for example `s3://bucket`."""
     key: str
-    """Empty for the whole bucket."""
+    """The key of the object or folder. It is empty for the whole bucket."""
 
     @classmethod
     def of(cls, url: str) -> ObjectPath:
-        """Parse a URL. Raise `ValueError` for any other URL, `AckwellError` for a URL with credentials."""
+        """Parse the URL of an object or folder; raise `ValueError` for any other text.
+
+        A URL with credentials raises `AckwellError`.
+        """
         found = _URL.fullmatch(url)
         if found is None:
             raise ValueError(f"{url!r} is not a URL of an object store: expected s3://, gs:// or abfs://")
@@ -75,53 +79,53 @@ class ObjectPath:
 
     @property
     def name(self) -> str:
-        """The last part of the key."""
+        """The last part of the key, after the last slash."""
         return self.key.rpartition("/")[2]
 
     @property
     def suffix(self) -> str:
-        """The end of the name, from the last dot, as in `pathlib.Path`."""
+        """The part of the name from its last dot, as in `pathlib.Path`."""
         return PurePosixPath(self.name).suffix
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The bucket and the parts of the key."""
+        """The root, and the parts of the key between slashes."""
         return (self.root, *filter(None, self.key.split("/")))
 
     @property
     def parent(self) -> ObjectPath:
-        """The folder that contains the object."""
+        """The path of the folder that contains the object."""
         return ObjectPath(self.root, self.key.rpartition("/")[0])
 
     def with_name(self, name: str) -> ObjectPath:
-        """Return the path of an object with another name in the same folder."""
+        """Return the path of the object with this name in the same folder."""
         return self.parent / name
 
     def with_suffix(self, suffix: str) -> ObjectPath:
-        """Return the path of an object with another suffix in the same folder."""
+        """Return the same path with another suffix."""
         return self.with_name(self.name.removesuffix(self.suffix) + suffix)
 
     def is_dir(self) -> bool:
-        """Return whether any object has a key that begins with `key/`."""
+        """Return whether the path is a folder: there is an object whose key begins with `key/`."""
         return not self.key or self._info().type.name == "Directory"
 
     def exists(self) -> bool:
-        """Return whether there is an object or a folder; `OSError` if the bucket does not exist."""
+        """Return whether the path is an object or a folder; raise `OSError` if the bucket does not exist."""
         if self._info().type.name != "NotFound":
             return True
-        # A missing bucket has no objects either, and only a listing tells them apart.
+        # A bucket that does not exist looks like an empty bucket here. A listing raises an error for it.
         self._list()
         return False
 
     def rglob(self, pattern: str) -> Iterator[ObjectPath]:
-        """Yield the objects of the folder whose names match a pattern, in order of their keys."""
+        """Yield the objects under the folder whose name matches a pattern, in order of their keys."""
         start = len(_filesystem(self.root)[1]) + 1
         for info in sorted(self._list(), key=lambda info: str(info.path)):
             if info.is_file and fnmatchcase(info.base_name, pattern):
                 yield ObjectPath(self.root, info.path[start:])
 
     def open(self) -> IO[bytes]:
-        """Open the object for reading from its start to its end."""
+        """Open the object to read it from its start to its end."""
         with self._naming():
             stream: IO[bytes] = self._filesystem.open_input_stream(
                 self._place, compression=None, buffer_size=_BUFFER_BYTES
@@ -129,7 +133,7 @@ class ObjectPath:
             return stream
 
     def open_anywhere(self) -> Any:
-        """Open the object for reading in parts, as a PyArrow file."""
+        """Open the object to read parts of it at any offset; return a PyArrow file."""
         with self._naming():
             return self._filesystem.open_input_file(self._place)
 
@@ -140,10 +144,11 @@ class ObjectPath:
             return data
 
     def write(self, data: bytes) -> None:
-        """Write the object. An interrupted upload creates no object, and leaves an older one unchanged."""
+        """Write the object. An interrupted upload does not create an object, or change an existing one."""
         with self._naming():
             stream = self._filesystem.open_output_stream(self._place, compression=None)
-            # If an exception ended a `with` block, the part that was written would become the object.
+            # There is no `with` block here: at an exception it would close the stream, and the written part
+            # would become the object.
             stream.write(data)
             stream.close()
 
@@ -180,12 +185,12 @@ class ObjectPath:
             raise OSError(errno.EINVAL, " ".join(str(error).split()), str(self)) from None
 
     def _explained(self, error: OSError) -> OSError:
-        """Return an error like `error` whose message has the bucket, the key and the reason."""
+        """Return an error like `error` whose message contains the bucket, the key and the reason."""
         if error.filename == str(self):
             return error
         text = " ".join(str(error).split())
         if "No response body" in text or isinstance(error, FileNotFoundError):
-            # The answer to HEAD has no reason; that to a listing has one.
+            # The answer to a HEAD request has no reason. The answer to a listing has one.
             from pyarrow import fs
 
             try:
@@ -202,14 +207,14 @@ AnyPath = Path | ObjectPath
 
 
 def any_path(source: str | Path | ObjectPath) -> AnyPath:
-    """Return an `ObjectPath` for a URL of an object store, otherwise a `Path`."""
+    """Return an `ObjectPath` for the URL of an object, otherwise a `Path`."""
     if isinstance(source, str) and _URL.match(source):
         return ObjectPath.of(source)
     return source if isinstance(source, ObjectPath) else Path(source)
 
 
 def path_text(path: str | AnyPath) -> str:
-    """Return a path as text that can be encoded: a byte that is not UTF-8 becomes an escape.
+    """Return a path as text that can be encoded. A byte that is not UTF-8 becomes an escape sequence.
 
     >>> len(path_text("a" + chr(0xDCFF)))  # 0xDCFF is Python's form of the byte 0xFF
     7
@@ -218,7 +223,7 @@ def path_text(path: str | AnyPath) -> str:
 
 
 def require_paths(sources: object) -> None:
-    """Raise `TypeError` for one path, a mapping or another value that is not a list of paths."""
+    """Raise `TypeError` if a value is not a list of paths, for example if it is a single path."""
     if isinstance(sources, str | Path | ObjectPath):
         shown = str(sources)
         raise TypeError(f"the sources are one path, {shown!r}; expected a list of paths: [{shown!r}]")
@@ -237,7 +242,7 @@ def _filesystem(root: str) -> tuple[Any, str]:
 
     options = []
     if root.startswith("s3:"):
-        # A small object is sent in one request; otherwise an upload has three.
+        # With this option a small object is sent in one request. Without it, an upload takes three requests.
         options.append("allow_delayed_open=true")
         region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
         if region:

@@ -1,4 +1,4 @@
-"""The values of `PendingAcks`, and the protocols of the handlers that it calls on changes."""
+"""The values of `PendingAcks`, and the protocols of the callbacks that it calls."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ackwell.position import Position
 
 
 class PendingAck(NamedTuple):
-    """An entry that was sent and is not yet acknowledged.
+    """An entry that was delivered and is not yet acknowledged.
 
-    `remaining` is the number of unacknowledged messages of its batch, 0 to 2**31 - 1; `sticky_key_hash` is a
+    `remaining` is the number of unacknowledged messages of its batch, 0 to 2**31 - 1. `sticky_key_hash` is a
     signed 32-bit integer.
 
     >>> PendingAck(remaining=10, sticky_key_hash=-7)
@@ -22,7 +22,8 @@ class PendingAck(NamedTuple):
     sticky_key_hash: int
 
 
-# A mapping's key type is invariant, so a mapping of `Position` is not a mapping of pairs.
+# For type checkers, the key type of a mapping is invariant. So a mapping of `Position` is not a mapping of
+# pairs, and both are listed.
 PendingEntries: TypeAlias = (
     Mapping[Position, PendingAck]
     | Mapping[tuple[int, int], tuple[int, int]]
@@ -31,29 +32,29 @@ PendingEntries: TypeAlias = (
 
 
 class AddHandler(Protocol):
-    """A callback before an entry is added; a false result refuses the entry."""
+    """A callback that runs before an entry is added. If its result is false, the entry is not added."""
 
     def __call__(self, ledger_id: int, entry_id: int, sticky_key_hash: int, /) -> object:
         """Return whether the entry may be added."""
 
 
 class RemoveHandler(Protocol):
-    """A callback for every removed entry, like Pulsar's `PendingAcksRemoveHandler`."""
+    """A handler that is called for every removed entry, like Pulsar's `PendingAcksRemoveHandler`."""
 
     def handle_removing(
         self, ledger_id: int, entry_id: int, sticky_key_hash: int, closing: bool, /
     ) -> object:
-        """Handle a removed entry. `closing` is true if the map is being closed."""
+        """Handle the removal of an entry. `closing` is true if the map is being closed."""
 
     def start_batch(self) -> object:
-        """Prepare for a call that may remove several entries."""
+        """Prepare for a call that can remove several entries."""
 
     def end_batch(self) -> object:
-        """Finish the call that `start_batch` announced, also after an error in a handler or callback."""
+        """End the call for which `start_batch` was called, also if a handler or callback raised an error."""
 
 
 class EntryCallback(Protocol):
-    """A callback for an entry of `PendingAcks`."""
+    """A callback that `PendingAcks` calls with an entry."""
 
     def __call__(self, ledger_id: int, entry_id: int, remaining: int, sticky_key_hash: int, /) -> object:
         """Handle the entry."""

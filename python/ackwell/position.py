@@ -1,4 +1,4 @@
-"""The address of an entry in a ledger."""
+"""The position of an entry: its ledger id and its entry id."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ackwell.integers import INT64_MAX, INT64_MIN
 
 
 class Position(NamedTuple):
-    """The address `(ledger_id, entry_id)` of an entry, ordered by ledger, then entry.
+    """The position `(ledger_id, entry_id)` of an entry. Positions are ordered by ledger id, then by entry id.
 
-    Both ids are int64 and at least 0. Entry -1, in Pulsar's notation `3:-1`, is valid only as an exclusive
-    lower bound. Functions that take a `Position` also accept a plain tuple of two integers.
+    Both ids are int64 and at least 0. Entry id -1, in Pulsar's notation `3:-1`, is valid only as an exclusive
+    lower bound. Functions that take a `Position` also accept a tuple of two integers.
 
     >>> Position(3, 15)
     Position(ledger_id=3, entry_id=15)
@@ -24,7 +24,9 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse Pulsar's notation `ledger:entry`; `ValueError` for other texts, `TypeError` for other types.
+        """Parse a position in Pulsar's notation, `ledger:entry`.
+
+        Raises `ValueError` for other texts, and `TypeError` for other types.
 
         >>> Position.parse("3:15")
         Position(ledger_id=3, entry_id=15)

@@ -1,9 +1,9 @@
-"""Reading and writing of regular files. Devices and pipes are refused, and no symbolic link is replaced.
+"""Reading and writing of regular files. Devices and pipes are refused, and symbolic links are not replaced.
 
-Objects of object stores are read and written too. A read has a size limit, which also applies to the data
-inside gzip. A write is complete or has no effect: a temporary file in the same folder is synced and then
-renamed. A killed process may leave the temporary file. Its name is always the same, so the next write of the
-file removes it.
+Objects in object stores can be read and written, too. A read has a size limit, which also applies to data
+that is decompressed with gzip. A write is complete or has no effect: the data is written and synced to a
+temporary file in the same folder, which is then renamed. A killed process may leave the temporary file. Its
+name depends only on the name of the file, so the next write of the same file removes it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from ackwell.object_paths import AnyPath, ObjectPath
 from ackwell.sources import GZIP_MAGIC, HEAD_BYTES, SourceKind, source_kind, wrong_kind
 
 NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-"""Flags for `os.open`: do not follow a symbolic link, and do not translate line ends."""
+"""Flags for `os.open` that prevent following a symbolic link and translating line ends."""
 
 _NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-"""Flags for `os.open`: do not wait for the other end of a pipe."""
+"""Flags for `os.open` that prevent waiting for the other end of a pipe, and translating line ends."""
 
 INPUT_BYTES_MAX: Final = 256 << 20
-"""The default limit of a file that is read as a whole; a `stats-internal` of a million ranges has 30 MB."""
+"""The default size limit of a file that is read as a whole, in bytes. For comparison, the stats-internal of a
+million ranges has 30 MB."""
 
 _PIECE_BYTES: Final = 1 << 20
 
@@ -38,14 +39,15 @@ _limit: Final = ContextVar("input_bytes_max", default=INPUT_BYTES_MAX)
 
 
 def limit_input(max_bytes: int) -> None:
-    """Set the size limit, in the current context, for files that are read completely."""
+    """Set the size limit of files that are read as a whole, in bytes. It applies in the current context."""
     _limit.set(max_bytes)
 
 
 def open_regular(path: Path | ObjectPath) -> IO[bytes]:
-    """Open a regular file for reading.
+    """Open a regular file to read it.
 
-    Follows symbolic links; `OSError` if the target is not a regular file.
+    Symbolic links are followed. Raises `OSError` if the file, or the target of the link, is not a regular
+    file.
     """
     if isinstance(path, ObjectPath):
         return path.open()
@@ -53,7 +55,10 @@ def open_regular(path: Path | ObjectPath) -> IO[bytes]:
 
 
 def require_regular(*paths: str | Path | ObjectPath | None) -> None:
-    """Raise `OSError` if one of the paths exists and does not lead to a regular file; None is skipped."""
+    """Raise `OSError` if one of the paths exists and is not a regular file or a link to one.
+
+    A path that is None is skipped.
+    """
     for path in paths:
         if path is not None and not isinstance(path, ObjectPath):
             with suppress(FileNotFoundError):
@@ -61,7 +66,7 @@ def require_regular(*paths: str | Path | ObjectPath | None) -> None:
 
 
 def _checked(descriptor: int, mode: str, path: Path) -> IO[bytes]:
-    """Open a file object for a descriptor; `OSError` if it is not a regular file."""
+    """Return a file object for a file descriptor; raise `OSError` if it is not a regular file."""
     try:
         _require_regular(os.fstat(descriptor), path)
     except BaseException:
@@ -86,7 +91,7 @@ def files_under(folder: AnyPath) -> list[AnyPath]: ...
 
 
 def files_under(folder: AnyPath) -> Sequence[AnyPath]:
-    """Return the files under a folder, by name; `OSError` if a folder in it cannot be listed."""
+    """Return all files under a folder, by name; raise `OSError` if one of its folders cannot be listed."""
     if isinstance(folder, ObjectPath):
         return sorted(folder.rglob("*"), key=str)
 
@@ -98,7 +103,7 @@ def files_under(folder: AnyPath) -> Sequence[AnyPath]:
 
 
 def read_regular(path: Path | ObjectPath) -> bytes:
-    """Return the content of a regular file; `OSError` if it is larger than the limit."""
+    """Return the content of a regular file; raise `OSError` if it is larger than the size limit."""
     if isinstance(path, ObjectPath):
         data = path.read(_limit.get() + 1)
         if len(data) > _limit.get():
@@ -111,7 +116,7 @@ def read_regular(path: Path | ObjectPath) -> bytes:
 
 
 def read_all(file: IO[bytes], name: str) -> bytes:
-    """Return the unread bytes of an open file; `OSError` if they are larger than the limit."""
+    """Return the unread bytes of an open file; raise `OSError` if they are more than the size limit."""
     data = file.read(_limit.get() + 1)
     if len(data) > _limit.get():
         raise OSError(errno.EFBIG, _too_large(), name)
@@ -123,9 +128,10 @@ def _too_large() -> str:
 
 
 def unzipped(data: bytes) -> bytes:
-    """Decompress gzip data with one or several members. Other data is returned unchanged.
+    """Return the decompressed content of gzip data. Other data is returned unchanged.
 
-    Raises `ValueError` for damaged data, and if the result is larger than the limit.
+    The data may have several members. Raises `ValueError` if it is damaged, and if the content is larger than
+    the size limit.
     """
     if not data.startswith(GZIP_MAGIC):
         return data
@@ -146,7 +152,7 @@ def unzipped(data: bytes) -> bytes:
 
 
 def file_kind(path: Path | ObjectPath) -> SourceKind:
-    """Return the kind of a regular file; `OSError` if it cannot be read."""
+    """Return the kind of a regular file (see `source_kind`); raise `OSError` if it cannot be read."""
     if isinstance(path, ObjectPath):
         return source_kind(path.read(HEAD_BYTES))
     with open_regular(path) as source:
@@ -156,11 +162,12 @@ def file_kind(path: Path | ObjectPath) -> SourceKind:
 def write_file(
     file: Path | ObjectPath, data: bytes, *, new: bool = False, replaces: frozenset[SourceKind] | None = None
 ) -> None:
-    """Write a file completely and sync it to the disk, or leave it unchanged after an error.
+    """Write a file completely and sync it to the disk. An error leaves the file unchanged.
 
-    With `new`, an existing file raises `FileExistsError`, even if another process creates it during the call.
-    Without `new`, a regular file is replaced if it is empty or of one of the kinds `replaces`. Any other file
-    raises `OSError` and is unchanged. An object is always replaced.
+    With `new`, an existing file raises `FileExistsError`, even if another process creates the file during the
+    call. Without `new`, an existing regular file is replaced if it is empty, or if its kind is in `replaces`;
+    None allows all kinds. Any other file raises `OSError` and is not changed. An object in an object store is
+    always replaced.
     """
     if isinstance(file, ObjectPath):
         file.write(data)
@@ -169,7 +176,8 @@ def write_file(
     with _locked(file.parent) as folder:
         if not new:
             _require_replaceable(file, replaces)
-        # A killed process, or another user of the folder, may have left a file or a link with this name.
+        # A file or a link with this name may exist. A killed process or another user of the folder may have
+        # left it.
         temporary.unlink(missing_ok=True)
         try:
             with os.fdopen(
@@ -190,7 +198,10 @@ def write_file(
 
 
 def _require_replaceable(file: Path, kinds: frozenset[SourceKind] | None) -> None:
-    """Raise `OSError` for an existing file that is neither empty and regular nor of one of the kinds."""
+    """Raise `OSError` if a file exists and must not be replaced.
+
+    A regular file may be replaced if it is empty or of one of the kinds; None allows all kinds.
+    """
     try:
         found = file.lstat()
     except FileNotFoundError:
@@ -204,7 +215,7 @@ def _require_replaceable(file: Path, kinds: frozenset[SourceKind] | None) -> Non
 
 
 def _rename_new(temporary: Path, file: Path) -> None:
-    """Rename a file; `FileExistsError` if the new name exists."""
+    """Rename a file; raise `FileExistsError` if a file with the new name exists."""
     if hasattr(os, "O_NOFOLLOW"):
         try:
             os.link(temporary, file)
@@ -222,7 +233,7 @@ def _rename_new(temporary: Path, file: Path) -> None:
 
 
 def append_to(file: Path) -> IO[bytes]:
-    """Open a regular file for reading and appending. A missing file is created.
+    """Open a regular file to read it and to append to it. If it does not exist, it is created.
 
     A symbolic link raises `OSError`.
     """
@@ -232,10 +243,10 @@ def append_to(file: Path) -> IO[bytes]:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[int | None]:
-    """Lock a folder, so that two writers of one file take turns, and yield the descriptor of the folder.
+    """Lock a folder so that two writers of the same file take turns; yield the descriptor of the folder.
 
-    Windows has no such lock: None is yielded. It does not need the lock, because it does not delete a file
-    that another process has open.
+    On Windows, which has no such lock, None is yielded. The lock is not needed there, because Windows does
+    not delete a file that another process has open.
     """
     if not hasattr(os, "O_DIRECTORY"):
         yield None
@@ -245,7 +256,7 @@ def _locked(folder: Path) -> Iterator[int | None]:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except PermissionError:
-        # A folder that can be written to and not be read.
+        # The folder can be written to, but it cannot be read.
         yield None
         return
     try:

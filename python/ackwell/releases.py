@@ -1,15 +1,16 @@
-"""Releases of a broker: comparable numbers, and the releases whose defaults and rules are known."""
+"""Releases of the broker: their order, and the releases whose defaults and rules are known."""
 
 from __future__ import annotations
 
 from typing import Final
 
 RELEASES: Final = ("4.0.7", "4.2.4", "5.0.0-M1", "5.0.1")
-"""The releases whose defaults were read by reflection and whose behaviour was compared live, oldest first."""
+"""The known releases, oldest first. Their defaults were read from the broker by reflection, and their
+behaviour was compared with running brokers."""
 
 
 def release_number(version: str) -> tuple[int, ...]:
-    """Return a release as a tuple of numbers for comparisons. A milestone comes before its release.
+    """Return a release as a tuple of numbers that can be compared. A milestone is less than its release.
 
     >>> release_number("4.0.13") > release_number("4.0.7") > release_number("4.0.7-M1")
     True
@@ -29,11 +30,14 @@ def minor_version(version: str) -> str:
 
 
 MINOR_VERSIONS: Final = tuple(dict.fromkeys(map(minor_version, RELEASES)))
-"""The minor versions of the known releases. A minor version alone means its last known release."""
+"""The minor versions of the known releases. If only a minor version is given, its last known release is
+meant."""
 
 
 def full_release(version: str) -> str:
-    """Return the release that a version means. A minor version means its last known release.
+    """Return the release that a version means: for a known minor version its last known release.
+
+    Any other version is returned unchanged.
 
     >>> full_release("5.0"), full_release("4.2.5"), full_release("3.3")
     ('5.0.1', '4.2.5', '3.3')
@@ -42,10 +46,10 @@ def full_release(version: str) -> str:
 
 
 def known_release(version: str) -> str | None:
-    """Return the known release whose defaults apply to a version; None if its minor version is not known.
+    """Return the known release whose defaults apply to a version; None if its minor version is unknown.
 
-    A patch release has the defaults of the last known patch release of its minor version. A milestone has the
-    defaults of the last known milestone.
+    For a patch release, this is the last known patch release of the minor version. For a milestone, it is the
+    last known milestone.
 
     >>> [known_release(version) for version in ("4.2", "4.2.5", "5.0.0", "5.0.0-M2", "4.1.3")]
     ['4.2.4', '4.2.4', '5.0.1', '5.0.0-M1', None]

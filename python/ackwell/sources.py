@@ -1,7 +1,8 @@
-"""The kinds of file that commands read, and the error message for a file of another kind.
+"""The kinds of files that commands read, and the error message for a file of a wrong kind.
 
-The content determines the kind, not the name: `source_kind` reads the first bytes, also inside gzip. It does
-not check the file. A damaged file still has its kind, and the reader of that kind reports the damage.
+The kind depends on the content of the file, not on its name. `source_kind` reads the first bytes, also inside
+gzip. It does not check the rest. A damaged file still has its kind, and the reader of this kind reports the
+damage.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from enum import StrEnum
 from typing import Final
 
 HEAD_BYTES: Final = 1 << 16
-"""The number of bytes at the start of a file that are enough to find its kind."""
+"""The number of bytes from the start of a file that `source_kind` needs."""
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 STATE_MAGIC: Final = b"\xd7"
@@ -30,14 +31,16 @@ _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 """The byte order marks of UTF-16. PowerShell's `>` writes one of them at the start of a file."""
 
 _POSITION_INFO: Final = b"\x08"
-"""The first byte of a PositionInfo, and of a ManagedCursorInfo without compression: field 1, a number."""
+"""The first byte of a PositionInfo, and of a ManagedCursorInfo without compression: the tag of field 1, a
+varint."""
 _LEDGER_INFO: Final = re.compile(rb"\x0a[\x02-\x7f]\x08")
-"""The first bytes of a ManagedLedgerInfo: its first ledger, a message that begins with the ledger's id."""
+"""The first bytes of a ManagedLedgerInfo. They begin the message of the first ledger, which begins with the
+ledger id."""
 _FOOTER: Final = re.compile(rb'\A\{[^{]{0,250}"numParts"\s*:')
 
 
 class SourceKind(StrEnum):
-    """A kind of file. The value describes it in messages."""
+    """A kind of file. The value describes the kind in messages."""
 
     CURSOR = "persisted cursor bytes"
     FOOTER = "the footer of a cursor's entries (PIP-381)"
@@ -84,7 +87,7 @@ _JSON_KINDS: Final = (
 
 
 def source_kind(data: bytes) -> SourceKind:
-    """Return the kind of file that begins with these bytes.
+    """Return the kind of a file that starts with these bytes.
 
     >>> str(source_kind(bytes.fromhex("0803 1005")))
     'persisted cursor bytes'
@@ -104,7 +107,7 @@ def source_kind(data: bytes) -> SourceKind:
 
 
 def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> str:
-    """Return the error message for a file of a wrong kind. It names the command that reads the kind `found`.
+    """Return the error message for a file of a wrong kind. It names the command that reads this kind.
 
     >>> wrong_kind(SourceKind.EVENTS, SourceKind.PLAN)
     'recorded events, not a plan of `ackwell rescue plan`; `ackwell replay` reads them'
@@ -116,7 +119,7 @@ def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> st
 
 
 def _decompressed(head: bytes) -> bytes:
-    """Return the first decompressed bytes of gzip data; other data is returned unchanged."""
+    """Return the first decompressed bytes of gzip data. Other data is returned unchanged."""
     if not head.startswith(GZIP_MAGIC):
         return head
     try:
@@ -127,13 +130,13 @@ def _decompressed(head: bytes) -> bytes:
 
 
 def text_encoding(data: bytes) -> str:
-    """Return the encoding of text: UTF-8, or UTF-16 if the text begins with its byte order mark."""
+    """Return the encoding of a text: UTF-16 if the text begins with its byte order mark, else UTF-8."""
     return "utf-16" if data.startswith(_UTF_16_MARKS) else "utf-8-sig"
 
 
 def _text_kind(head: bytes) -> SourceKind:
     try:
-        # The end of the head may be the middle of a character, which an incremental decoder ignores.
+        # The last bytes may be an incomplete character. An incremental decoder ignores them.
         text = getincrementaldecoder(text_encoding(head))().decode(head).lstrip()
     except UnicodeDecodeError:
         return SourceKind.BINARY

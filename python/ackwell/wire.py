@@ -1,8 +1,8 @@
 """The wire format of Protocol Buffers: tags, varints, lengths and groups, for any message.
 
-The `protobuf` library does not meet two needs: unknown fields must be kept byte for byte, and every error
-must contain the offset at which reading stopped. The tests compare the results with those of the library. The
-Rust core has an equal reader (`rust/core/src/position_info/wire`) with the same limits and errors.
+The `protobuf` library does not meet two needs: unknown fields must be preserved byte for byte, and every
+error must contain the offset at which reading stopped. The tests compare the results with those of the
+library. The reader of the Rust core (`rust/core/src/position_info/wire`) has the same limits and errors.
 
 A message is a sequence of fields. Each field is a varint tag, `number << 3 | wire type`, and a value. The
 limits are those of the format: varints of at most 64 bits, field numbers from 1 to 2^29 - 1, lengths within
@@ -27,36 +27,40 @@ _WIDTHS: Final = {FIXED64: 8, FIXED32: 4}
 
 
 class Field(NamedTuple):
-    """One field of a message; `start` and `end` are the offsets of its bytes, including the tag."""
+    """One field of a message.
+
+    `start` is the offset of the first byte of its tag. `end` is the offset after its last byte.
+    """
 
     number: int
     wire_type: int
     value: int | Reader | None
-    """An unsigned varint, or a reader of length-delimited bytes; None for fixed-width numbers and groups."""
+    """An unsigned integer for a varint, or a reader of the content for a length-delimited field. None for
+    fixed-width numbers and groups."""
     start: int
     end: int
 
     def varint(self) -> int:
-        """Return the unsigned value of a varint field; `CorruptStateError` for another wire type."""
+        """Return the unsigned value of a varint field; raise `CorruptStateError` for another wire type."""
         if not isinstance(self.value, int):
             raise self._expected(VARINT)
         return self.value
 
     def int64(self) -> int:
-        """Return a varint field as a signed 64-bit integer."""
+        """Return the value of a varint field as a signed 64-bit integer."""
         return signed64(self.varint())
 
     def message(self) -> Reader:
         """Return a reader of the content of a length-delimited field.
 
-        `CorruptStateError` for another wire type.
+        Raises `CorruptStateError` for another wire type.
         """
         if not isinstance(self.value, Reader):
             raise self._expected(BYTES)
         return self.value
 
     def int64s(self) -> Iterator[int]:
-        """Yield the values of a repeated int64 field: one value, or several if they are packed."""
+        """Yield the values of a repeated int64 field: one value, or all values of a packed field."""
         if self.wire_type == VARINT:
             yield self.int64()
             return
@@ -70,7 +74,7 @@ class Field(NamedTuple):
 
 
 class Reader:
-    """A message inside `data`, from the next unread byte to its end.
+    """A reader of a message, or of part of one, in `data`. It reads from the offset `at` to the offset `end`.
 
     >>> [(field.number, field.value) for field in Reader(bytes([0x08, 0x96, 0x01])).fields()]
     [(1, 150)]
@@ -88,18 +92,18 @@ class Reader:
         return self.data[self.at : self.end]
 
     def raw(self, field: Field) -> bytes:
-        """Return the bytes of a field, including the tag."""
+        """Return the bytes of a field, including its tag."""
         return self.data[field.start : field.end]
 
     def text(self) -> str:
-        """Return the unread bytes as a string; they must be UTF-8."""
+        """Return the unread bytes as text; raise `CorruptStateError` if they are not UTF-8."""
         try:
             return self.rest().decode()
         except UnicodeDecodeError as error:
             raise CorruptStateError("a name that is not UTF-8", self.at + error.start) from None
 
     def take(self, length: int) -> Reader:
-        """Return a reader of the next `length` bytes."""
+        """Skip the next `length` bytes, and return a reader of these bytes."""
         left = self.end - self.at
         if length > left:
             raise CorruptStateError(f"{length} bytes announced, {left} bytes are left", self.at)
@@ -107,7 +111,7 @@ class Reader:
         return Reader(self.data, self.at - length, self.at)
 
     def varint(self) -> int:
-        """Read an unsigned number of at most 64 bits."""
+        """Read a varint: an unsigned integer of at most 64 bits."""
         value = 0
         for index, byte in enumerate(self.data[self.at : min(self.at + 10, self.end)]):
             value |= (byte & 0x7F) << (7 * index)
@@ -119,7 +123,7 @@ class Reader:
         raise CorruptStateError("the input ends inside a varint", self.at)
 
     def fields(self) -> Iterator[Field]:
-        """Yield the remaining fields of the message, in order."""
+        """Read and yield the remaining fields of the message, in order."""
         while self.at < self.end:
             start = self.at
             number, wire_type = self._tag()
@@ -140,7 +144,7 @@ class Reader:
         return tag >> 3, tag & 7
 
     def _skip(self, start: int, number: int, wire_type: int) -> None:
-        """Skip a fixed-width number or a group.
+        """Skip a fixed-width number or a group. `start` is the offset of its tag.
 
         Nested groups are tracked in a list instead of by recursion.
         """
@@ -174,7 +178,7 @@ class Reader:
 
 
 def signed64(value: int) -> int:
-    """Convert an unsigned 64-bit value to a signed one (two's complement).
+    """Convert an unsigned 64-bit integer to the signed integer with the same bits (two's complement).
 
     >>> signed64(2**64 - 1)
     -1
@@ -198,10 +202,10 @@ def varint(value: int) -> bytes:
 
 
 def int_field(number: int, value: int) -> bytes:
-    """Encode a varint field with its tag."""
+    """Encode a field with a varint value, including its tag."""
     return varint(number << 3 | VARINT) + varint(value)
 
 
 def bytes_field(number: int, content: bytes) -> bytes:
-    """Encode a length-delimited field with its tag: a string, bytes or a nested message."""
+    """Encode a length-delimited field, including its tag. The content is a string, bytes or a message."""
     return varint(number << 3 | BYTES) + varint(len(content)) + content
