@@ -230,10 +230,10 @@ call. ackwell is measured without a lock.
 | *bulk add + pop all, N* | add N messages to a `TripleLongHeap`, then remove all |
 | *interleaved* | add up to 1,000 messages and remove 500, in turn |
 | *steady state* | the same, with about 10,000 messages in the heap |
-| `(x,y)` | 10 million messages in log order, x due in each ms; the lower y bits of the times are cut off |
+| `(x,y)` | 10 million messages in log order, x in each ms; the lower y bits of the times are cut off |
 | `(rand,t)` | 10 million messages with random times in seven days, rounded to t ms |
 | *buckets* | `TimeBuckets` |
-| *wheel* | `TimeWheel` with ticks of 2^y or t ms |
+| *wheel* | `TimeWheel`; its ticks have 2^y ms for `(x,y)`, and t ms for `(rand,t)` |
 | *exact wheel* | `TimeWheel` with ticks of 1 ms |
 | *while filling* | the memory after the last message was added, before the first one is removed |
 | *drain* | remove all messages |
