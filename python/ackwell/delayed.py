@@ -102,7 +102,9 @@ class DelayedIndex(Protocol):
 
 
 class DelayedDeliveryTracker(EqualByState):
-    """The delayed messages of one subscription, stored in a `DelayedIndex`. For one thread at a time.
+    """The delayed messages of one subscription, stored in a `DelayedIndex`.
+
+    Only one thread may use it at a time.
 
     Parameters
     ----------

@@ -40,8 +40,9 @@ THREADS = 4
         AsyncBroker,
     ],
 )
-def test_what_is_not_of_the_native_engine_says_how_many_threads_may_use_it(structure: type) -> None:
-    assert re.search(r"one thread at a time|the thread of that loop|[Aa]ny thread", structure.__doc__ or "")
+def test_a_docstring_states_which_threads_may_use_the_object(structure: type) -> None:
+    pattern = r"Only one thread may use|the thread of that loop|[Aa]ny thread"
+    assert re.search(pattern, structure.__doc__ or "")
 
 
 @pytest.fixture(autouse=True)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 class Cursor(CursorRules):
-    """The acknowledgments of one subscription in the ledgers of its topic. For one thread at a time.
+    """The acknowledgments of one subscription in the ledgers of its topic.
+
+    Only one thread may use it at a time.
 
     Parameters
     ----------
