@@ -45,7 +45,7 @@ test: lab-lint lab-types lab-test-rust lab-test-python  ## Before each merge: ev
 # Each part has a job in .github/workflows/proof.yml.
 proof: lab-proof-python lab-test-launch lab-test-faults lab-mutants  ## Every night: the same claims with large samples, in hours
 
-format: .venv/.locked  ## Rewrite what lint refuses
+format: .venv/.locked  ## Format both languages, and apply the automatic fixes of the linter
 	cargo fmt --all
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -70,7 +70,7 @@ lab-proof-python: install  ## The Python part of make proof
 
 # SEQUENCES=200 SEED=7 VERSIONS="4.2.4 4.0.7" plays more random sequences, other ones, on other brokers; SESSIONS=50
 # records more traffic; CLIENTS=60 plays more sequences of the official client, LIVES=200 examines more lives.
-lab-test-pulsar: install  ## Apache Pulsar's own code as the judge (Java >= 17 and Maven; skipped without)
+lab-test-pulsar: install  ## Compare with Apache Pulsar's own code (Java >= 17 and Maven; skipped without)
 	$(PYTEST) -m pulsar
 
 # RESTARTS=4 TOPICS=50 plays more rolling restarts with more subscriptions, UPGRADES=16 predicts more states.
@@ -138,7 +138,7 @@ lab-lint: .venv/.locked  ## Formatting and lints of both languages
 lab-stubs: install  ## Copy the docstrings of the native module into its stub
 	$(BIN)/python rust/python/stubs.py
 
-lab-types: install  ## mypy, and the stubs held against the built module
+lab-types: install  ## mypy, and a comparison of the stubs with the built module
 	$(BIN)/mypy
 	$(BIN)/python -m mypy.stubtest ackwell._native
 
@@ -147,7 +147,7 @@ lab-types: install  ## mypy, and the stubs held against the built module
 lab-docs: install  ## Build the site into build/docs, warnings as errors
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env --jobs auto docs build/docs
 
-lab-docs-links: install  ## Ask every address outside that the site links to (needs the network)
+lab-docs-links: install  ## Request every external address that the site links to (needs the network)
 	$(BIN)/sphinx-build --quiet -b linkcheck docs build/links
 
 FUZZ_TOOLS := target/fuzz-tools
@@ -165,7 +165,7 @@ lab-fuzz:  ## Fuzz every target of tests/fuzz, RUNS=1000000 inputs each; TARGETS
 	    cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none $$target -- -runs=$(RUNS) -max_len=4096 -timeout=10 -print_final_stats=1 || exit 1; \
 	done
 
-lab-fuzz-seeds:  ## Keep what `make lab-fuzz` found to be of use, one archive a target, for the next run to begin with
+lab-fuzz-seeds:  ## Store the useful inputs of `make lab-fuzz` as seeds of the next run, one archive for each target
 	@for target in $(TARGETS); do \
 	  tar -C tests/fuzz/corpus --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf - $$target | gzip -9n >$(SEEDS)/$$target.tar.gz; \
 	done
@@ -182,7 +182,7 @@ $(MUTANTS)/.locked: .venv/.locked requirements/mutants.txt
 	cargo install --quiet --locked --root $(MUTANTS) cargo-mutants@$(CARGO_MUTANTS)
 	@touch $@
 
-lab-mutants: install $(MUTANTS)/.locked  ## Judge the tests by mutants: FILE=python/ackwell/cursor/cursor.py SAMPLE=40 SEED=1; hours without FILE
+lab-mutants: install $(MUTANTS)/.locked  ## Run the tests on mutants of FILE: FILE=python/ackwell/cursor/cursor.py SAMPLE=40 SEED=1; hours without FILE
 	PATH="$(CURDIR)/$(MUTANTS)/bin:$$PATH" python -m tests.mutants $(FILE) --sample $(SAMPLE) --seed $(SEED)
 
 lab-bench: lab-bench-rust lab-bench-python lab-bench-peers  ## All benchmarks
@@ -193,7 +193,7 @@ lab-bench-rust:  ## The core alone (criterion)
 lab-bench-python: install  ## Through the binding
 	$(PYTEST) benches/python --benchmark-only
 
-lab-bench-peers: install  ## Both beside Pulsar's own classes (where Java and Maven are) and Python's, held against the bars
+lab-bench-peers: install  ## The structures, Pulsar's own classes (with Java and Maven) and Python's types, compared with the limits
 	$(BIN)/python -m benches.bars
 
 lab-bench-replay: install  ## Local replay on every layout of events, beside DuckDB (minutes)
@@ -226,12 +226,12 @@ lab-wheel: $(WHEEL)/.$(notdir $(WHEEL_LOCK))  ## Build a wheel into dist/
 lab-sdist: $(WHEEL)/.wheel.txt  ## Pack the sources into dist/
 	$(WHEEL_BIN)/maturin sdist --out dist
 
-lab-check-dist: .venv/.locked  ## Check what lies in dist/: metadata, README, platform tags, notices
+lab-check-dist: .venv/.locked  ## Check the files in dist/: metadata, README, platform tags, notices
 	$(BIN)/twine check --strict dist/*
 	$(BIN)/python .ci/check_dist.py dist/*
 
 # RESOLUTION=lowest-direct or highest tests the oldest or the newest version of each requirement instead of the lock.
-lab-test-wheel:  ## Install DIST=dist/ackwell-….whl (or .tar.gz) beside no Rust, and run the fast tests on it
+lab-test-wheel:  ## Install DIST=dist/ackwell-….whl (or .tar.gz) without Rust, and run the fast tests on it
 	PYTHON=$(PYTHON) RESOLUTION=$(RESOLUTION) bash .ci/test-wheel $(DIST)
 
 lab-test-clean:  ## Run .ci/run as a new machine would: no caches, no Java on PATH, a fresh home
@@ -250,5 +250,5 @@ lab-lock: .venv/.locked  ## Pin versions of everything: Python packages, crates,
 	$(if $(UPGRADE),cargo update)
 	$(BIN)/python .ci/notices.py
 
-lab-clean:  ## Remove what the verbs made
+lab-clean:  ## Remove all files that the targets create
 	rm -rf .venv $(OLDEST) $(WHEEL) $(FREE_THREADED) $(MUTANTS) target dist build
