@@ -170,7 +170,9 @@ The peers are:
 | *SQL with batches* | a query in Spark SQL that also supports batches |
 | *scan* | Spark reads the columns without a query |
 | *even data* | ackwell, on subscriptions of equal size |
-| *words*, *ranges* of DuckDB and Polars | the queries *SQL words* and *SQL windows* |
+| *200 mixed* | ackwell, on 200 subscriptions of equal size (see *N mixed*) |
+| *DuckDB words*, *Polars words* | the query *SQL words*, in DuckDB or Polars |
+| *DuckDB ranges*, *Polars ranges* | the query *SQL windows*, in DuckDB or Polars |
 """,
     ),
     "pending_acks": (
@@ -294,6 +296,11 @@ NAMES: Final = {
     ("… decode", "open"): "2 M entries: decode",
     ("… long array: encode", "open"): "2 M entries, long array: encode",
     ("… long array: decode and recover", "open"): "2 M entries, long array: decode and recover",
+    ("1 M ranges of 5.0.1: encode, ns", "position"): "1 M ranges: encode",
+    ("… of 5.0.1: decode and recover", "position"): "1 M ranges: decode and recover",
+    ("2 M of 5.0.1, random 70 %: encode", "position"): "2 M entries: encode",
+    ("… long array of 5.0.1: encode", "position"): "2 M entries, long array: encode",
+    ("… long array of 5.0.1: decode and recover", "position"): "2 M entries, long array: decode and recover",
     ("7 days at random, exact: 10 M × 4.5 B", ""): "(rand,1) wheel, while filling",
     ("… ticks of 1 s: 10 M × 3.1 B", ""): "(rand,1000) wheel, while filling",
 }

@@ -3,8 +3,8 @@
 `settings.tsv` lists every setting of the known releases: the default of each release, and the releases in
 which it can be changed at run time. `tests/pulsar/settings_table.py` reads the list from the broker's
 configuration class by reflection. A setting without a field in `BrokerSettings` is accepted and has no
-effect, so a whole `broker.conf` can be passed. An unknown name is refused: if a misspelt limit kept its
-default, every prediction would be wrong.
+effect, so a whole `broker.conf` can be passed. An unknown name is refused, because every prediction
+would be wrong if a misspelt limit kept its default.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     )
     """Whether the broker keeps acknowledgments of single messages of a batch."""
     cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
-    """The maximum time for which a change of a cursor is in memory only, if the limit of the write rate
-    delays the write of the change."""
+    """The maximum time by which the limit of the write rate delays the write of a cursor. During the delay,
+    the latest changes of the cursor are in memory only."""
     bookkeeper_client_timeout_seconds: int = _setting("bookkeeperClientTimeoutInSeconds", 30)
     """The time that the broker waits for a bookie's answer to a write. After this time, the write fails, or
     the broker sends it to another bookie."""
@@ -142,9 +142,9 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     """The settings of the broker that loads the topic next, or `None` if the same broker loads it (see
     `read_by`)."""
     writes_batch_indexes_alone: bool = False
-    """Whether the broker writes a cursor (within `cursor_position_flush_seconds`) of which only ack sets have
-    changed since the last write. If off, the changed ack sets are written only together with another change.
-    Only 5.0.0 and later write such a cursor (apache/pulsar#26498).
+    """Whether the broker writes a cursor if only its ack sets have changed since the last write. The delay of
+    the write is at most `cursor_position_flush_seconds`. If off, changed ack sets are written only together
+    with another change. Only 5.0.0 and later write such a cursor (apache/pulsar#26498).
     """
     pauses_on_batch_indexes: bool = False
     """Whether `pause_on_ack_state` also stops reading if there are more batch indexes than can be written.

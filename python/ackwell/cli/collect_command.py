@@ -42,9 +42,9 @@ def collect(
         ackwell collect --admin https://broker:8443 --token-file token tenant
         ackwell doctor stats/
 
-    Safe to run from cron: two runs never share a folder, the next run resumes
-    an interrupted one, and each file is written atomically. In an object
-    store, the next run starts from the beginning.
+    The command is safe in cron, because two runs never share a folder, the
+    next run resumes an interrupted one, and each file is written atomically. In
+    an object store, the next run starts from the beginning.
 
     Exit code: 0 all collected, 5 some topics could not be read, 1 an error,
     2 a wrong command line.

@@ -89,8 +89,8 @@ class Tools:
     def __init__(self, client: Admin | None, root: Path) -> None:
         self._client = client
         self._root = root
-        # Only one tool runs at a time: a command writes to the standard output of the process, which `_run`
-        # redirects.
+        # Only one tool runs at a time, because a command writes to the standard output of the process, which
+        # `_run` redirects.
         self._lock = threading.Lock()
 
     def doctor(

@@ -206,7 +206,7 @@ def admin_client(
         endpoint = Endpoint(
             url=url,
             credentials=credentials,
-            # With --admin, the brokers of client.conf are not used: they may be of another cluster.
+            # With --admin, the brokers of client.conf are not used, because they may be of another cluster.
             broker_url=conf.broker_url if admin is None else None,
             trusted_hosts=tuple(trust_host or ()),
             reach=dict(map(_reached, reach or ())),

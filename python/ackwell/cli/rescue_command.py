@@ -122,13 +122,13 @@ def snapshot(
         ackwell rescue snapshot --admin http://broker:8080 TOPIC billing \
           -o before.json
 
-    Take the snapshot while a consumer is connected: an idle topic does not
-    show the type of its subscriptions. Only GET requests are sent.
+    Take the snapshot while a consumer is connected, because an idle topic does
+    not show the type of its subscriptions. Only GET requests are sent.
     """
     from ackwell.rescue.snapshot import snapshot_texts
 
     if output.exists():
-        # An existing snapshot is not replaced: after a restart, its state cannot be requested again.
+        # An existing snapshot is not replaced, because its state cannot be requested again after a restart.
         raise typer.BadParameter(
             f"{output} exists, and may be the only snapshot from before a restart; name another file",
             param_hint="--output",
@@ -458,7 +458,7 @@ def end(
         ackwell rescue end window --admin http://broker:8080
         ackwell rescue end window --admin http://broker:8080 --yes
 
-    A subscription whose restore is refused stays held: run the command again
+    A subscription whose restore is refused stays held. Run the command again
     with --restart crash, or with --release-only. After an interruption, run
     the same command again.
 

@@ -222,7 +222,7 @@ def _explanation(each: SubscriptionUpgrade) -> Iterator[str]:
             yield f"  {name}: {found.verdict}, acknowledged messages redelivered: {found.messages_lost}"
             yield from (f"    {reason}" for reason in found.reasons)
     if each.is_worse:
-        yield f"  later restarts of {target.version} are worse than now:"
+        yield f"  restarts of {target.version} are worse than restarts of the present release:"
         reasons = {reason.code: str(reason) for found in each.after for reason in found.reasons}
         yield from (f"    {reason}" for reason in reasons.values())
     yield from (f"  cause: {_change(change)}" for change in each.changes)

@@ -29,7 +29,7 @@ class DevBrokerSettings:
     reproduce an incident, use the settings of the affected cluster."""
     delayed_delivery_tick_ms: int = 1_000
     """`delayedDeliveryTickTimeMillis`: the tick time that the policy `delayedDelivery` returns. It has no
-    other effect: the dev broker delivers each message at its exact delivery time."""
+    other effect, because the dev broker delivers each message at its exact delivery time."""
     failover_delay_ms: int = 1_000
     """`activeConsumerFailoverDelayTimeMillis`: the time that a Failover subscription waits before it delivers
     messages to a new active consumer."""

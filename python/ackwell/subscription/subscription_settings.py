@@ -93,8 +93,9 @@ class SubscriptionSettings:
     """`KeySharedMeta.allowOutOfOrderDelivery`: a message may overtake an older message with the same key."""
 
     waiting_holds_key: bool = True
-    """On Key_Shared, a negatively acknowledged message blocks later messages with the same key hash at once.
-    If off, it blocks them only after the wait of `nack_backoff`, until it is redelivered."""
+    """On Key_Shared, a negatively acknowledged message blocks later messages with the same key hash until it
+    is redelivered. The block begins with the negative acknowledgment. If off, it begins only at the end of
+    the wait of `nack_backoff`."""
 
     nack_holds_until_acked: bool = False
     """`keySharedNegativeAckOrderingEnabled`: on Key_Shared, a negatively acknowledged message blocks
@@ -165,7 +166,8 @@ class SubscriptionSettings:
     entry. If off, this number stays the size of the batch."""
 
     partial_ack_unblocks: bool = True
-    """An acknowledgment of part of a batch can unblock a consumer, if at most half of its limit remains.
+    """An acknowledgment of part of a batch unblocks a consumer if its unacknowledged messages are then at
+    most half of its limit.
 
     If off, the consumer stays blocked until it acknowledges a whole entry or returns one.
     """
@@ -202,12 +204,13 @@ class SubscriptionSettings:
     again. (On Exclusive and Failover, the abort of individual acknowledgments always causes such a read.)"""
 
     cumulative_hides_individual: bool = False
-    """While any open transaction has a cumulative acknowledgment, the end of a transaction neither applies
-    nor releases its individual acknowledgments. They stay pending."""
+    """If a transaction ends while any open transaction, including itself, has a cumulative acknowledgment,
+    the individual acknowledgments of the ended transaction are neither applied nor released. They stay
+    pending."""
 
     plain_acks_conflict: bool = False
-    """A transaction cannot acknowledge a whole entry if part of its batch is already acknowledged, without a
-    transaction or in a committed one."""
+    """If part of a batch was acknowledged without a transaction, or in a committed transaction, another
+    transaction cannot acknowledge the whole entry."""
 
     transactions_keep_parts: bool = False
     """Store the acknowledged parts of batches also outside the cursor, as a broker with
