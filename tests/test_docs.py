@@ -341,7 +341,7 @@ def test_an_api_page_has_a_table_of_members_and_the_source_and_takes_no_text_for
     page = (tmp_path / "site/index.html").read_text()
     text = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", page))
     assert (
-        "The acknowledged positions beyond the mark-delete position. Do not change it: it is not a copy."
+        "The acknowledged positions beyond the mark-delete position. Do not change it; it is not a copy."
         in text
     )
     assert not re.search(r"\bTYPE\s*:", text)

@@ -737,7 +737,7 @@ class PositionRangeSet:
     def difference(self, other: PositionRangeSet) -> Self:
         """Return a set with the positions that are not in the other set."""
     def copy(self) -> Self:
-        """Return an independent copy, in the time of copying the memory."""
+        """Return an independent copy. The time is that of a copy of the memory."""
     @property
     def nbytes(self) -> int:
         """The bytes allocated on the heap."""

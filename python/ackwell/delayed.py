@@ -123,9 +123,9 @@ class DelayedDeliveryTracker(EqualByState):
         is delivered early to free memory.
     fixed_delay_lookahead : int
         Pulsar's `delayedDeliveryFixedDelayDetectionLookahead`. If at least this many messages wait, all with
-        the same delay, and none is due, `should_pause_dispatch` returns True: messages that are read later
-        are due later. With the default 0 it always returns False. The indexes need little memory for messages
-        with one delay, and a pause would also delay later messages that have no delay.
+        the same delay, and none is due, `should_pause_dispatch` returns True, because messages that are read
+        later are due later. With the default 0 it always returns False. The indexes need little memory for
+        messages with one delay, and a pause would also delay later messages that have no delay.
 
     Notes
     -----
@@ -276,7 +276,7 @@ class DelayedDeliveryTracker(EqualByState):
             if count and not self._may_add(count):
                 before = self.index.copy(), self._positions.copy()
         if not self._add_new(times[waits], ledgers[waits], entries[waits]):
-            # Rare: a position is already tracked, or is in the batch twice.
+            # In this rare case, a position is already tracked, or is in the batch twice.
             for time, ledger, entry in zip(
                 times[waits].tolist(), ledgers[waits].tolist(), entries[waits].tolist(), strict=True
             ):
@@ -331,8 +331,8 @@ class DelayedDeliveryTracker(EqualByState):
 
     def _refuse(self, count: int) -> None:
         self._full = count == 1 or self._full
-        # Release the memory of the refused messages. This is needed only once: until messages leave, no
-        # further add is tried.
+        # Release the memory of the refused messages. This is needed only once, because no further add is
+        # tried until messages leave.
         self.index.shrink_to_fit()
         self._positions = self._positions.copy()
         raise LimitError(

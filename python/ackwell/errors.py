@@ -171,7 +171,7 @@ class LimitError(AckwellError):
 
 
 class StateTooLargeError(LimitError):
-    """A saved state would exceed a size limit. `report` lists the acknowledgments that it would lose."""
+    """A saved state would exceed a size limit. `report` lists the acknowledgments that a save would lose."""
 
     def __init__(self, message: str, report: LossReport) -> None:
         super().__init__(message)

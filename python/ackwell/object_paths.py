@@ -147,8 +147,8 @@ class ObjectPath:
         """Write the object. An interrupted upload does not create an object, or change an existing one."""
         with self._naming():
             stream = self._filesystem.open_output_stream(self._place, compression=None)
-            # There is no `with` block here: at an exception it would close the stream, and the written part
-            # would become the object.
+            # There is no `with` block here, because at an exception it would close the stream, and the
+            # written part would become the object.
             stream.write(data)
             stream.close()
 

@@ -187,7 +187,7 @@ class BitSet:
         return self
 
     def shrink_to_fit(self) -> None:
-        """Do nothing: Python's set has no spare capacity to release."""
+        """Do nothing, because Python's set has no spare capacity to release."""
 
     @property
     def nbytes(self) -> int:

@@ -105,7 +105,7 @@ class DelayedList:
         self._messages.clear()
 
     def shrink_to_fit(self) -> None:
-        """Do nothing: the reference does not model memory."""
+        """Do nothing, because the reference does not model memory."""
 
     @property
     def nbytes(self) -> int:

@@ -148,7 +148,7 @@ class LongMap(MutableMapping[int, int]):
             raise ValueError("expected 0 to 2**40 entries")
 
     def shrink_to_fit(self) -> None:
-        """Do nothing: a dict has no spare capacity to release."""
+        """Do nothing, because a dict has no spare capacity to release."""
 
     @property
     def capacity(self) -> int:

@@ -24,7 +24,7 @@ class TripleLongHeap(DelayedList):
         return heap
 
     def _accept(self, ledger_id: int, entry_id: int) -> None:
-        """Accept any integers: a heap has no restrictions."""
+        """Accept any integers, because a heap has no restrictions."""
 
     def _insert(self, message: Triple) -> bool:
         insort(self._messages, message)

@@ -120,7 +120,7 @@ fn every_flipped_bit_of_compact_behind_a_right_checksum_is_bounded() {
     }
 }
 
-/// The varint at `at`, if one is there.
+/// The varint that begins at index `at`, if there is one.
 fn varint(bytes: &[u8], at: usize) -> Option<(u64, usize)> {
     let mut value = 0;
     for (index, &byte) in bytes[at..].iter().take(10).enumerate() {

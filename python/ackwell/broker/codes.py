@@ -31,7 +31,7 @@ class Code:
     fixed_in: tuple[str, ...] = ()
 
     def has(self, version: str) -> bool:
-        """Return whether a broker of this version may have the defect that the code describes.
+        """Return whether a broker of this version may have the defect with this code.
 
         >>> lost = codes()["read-lost-active"]
         >>> [lost.has(version) for version in ("4.0.7", "4.0.13", "4.2.4", "5.0.0-M1", "5.0.1")]

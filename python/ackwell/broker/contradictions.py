@@ -103,7 +103,7 @@ class DumpFields:
     read_position: Position | None
     ranges: PositionRangeSet
     split_ranges: int
-    """The number of added ranges: a range over several ledgers was split at the end of each ledger."""
+    """The number of ranges that are added when ranges over several ledgers are split into one per ledger."""
     ledgers: Ledgers
     batch_sizes: BatchSizes
     time_ms: int | None
@@ -387,10 +387,10 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
 def _counted_backlog(fields: DumpFields) -> Found | None:
     """Compare `counted_backlog` with the backlog that the cursor's positions show; None if they agree.
 
-    If they differ, the counters may be wrong: a broker only adds to them and never recomputes them
-    (apache/pulsar#5202). The acknowledgments may be wrong instead, if other ranges would result in the
-    counted backlog. The acknowledgments are not wrong if the cursor has a read position and no ranges: the
-    mark-delete position then determines the backlog, and the read position confirms it
+    If they differ, the counters may be wrong, because a broker only adds to them and never recomputes
+    them (apache/pulsar#5202). The acknowledgments may be wrong instead, if other ranges would result in the
+    counted backlog. The acknowledgments are not wrong if the cursor has a read position and no ranges,
+    because the mark-delete position then determines the backlog, and the read position confirms it
     (`_entries_up_to_the_read_position`).
     """
     backlog, counted = fields.backlog_entries, fields.counted_backlog
@@ -410,7 +410,7 @@ def _shown_backlog(fields: DumpFields) -> Found | None:
     """Compare `msgBacklog` with the backlog that the cursor's positions show; None if they agree.
 
     Normally only `msgBacklog` is assumed to be wrong. If the counters of `counted_backlog` are damaged, the
-    ranges may be wrong, too: `msgBacklog` is then the only counter that can contradict the ranges.
+    ranges may be wrong, too. `msgBacklog` is then the only counter that can contradict the ranges.
     """
     backlog, shown = fields.backlog_entries, fields.number(fields.stats, "msgBacklog")
     slack = fields.changes_within(TWO_ANSWERS_SECONDS)

@@ -4,7 +4,7 @@ A graceful close writes the record of a cursor. A load of a topic and the creati
 ledger list.
 
 ZooKeeper refuses a node above `jute.maxbuffer`, 1 MiB by default, and cuts the connection. The broker repeats
-the write without end: a close does not return, producers receive no answer, and other topics of the broker
+the write without end, so a close does not return, producers receive no answer, and other topics of the broker
 fail (apache/pulsar#24382). `bin/pulsar` sets 10 MiB for the broker and the ZooKeeper that it starts. Brokers
 and ZooKeepers that are started in another way have their own limit, by default 1 MiB.
 """

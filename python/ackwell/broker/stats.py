@@ -136,8 +136,8 @@ class SubscriptionStats(CursorState):
     entries_added: int | None = None
     """The number of entries published since the broker loaded the topic."""
     split_ranges: int = 0
-    """The number of added ranges: a range over several ledgers was split at the end of each ledger. The
-    broker counts the pieces of such a range as one range."""
+    """The number of ranges that are added when ranges over several ledgers are split into one per ledger.
+    The broker counts the pieces of such a range as one range."""
     contradictions: tuple[Contradiction, ...] = ()
     """The fields of the dump that cannot all be right."""
     overview: SubscriptionOverview | None = None
@@ -781,12 +781,12 @@ def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
 
 
 def _ack_sets(memory: Mapping[str, Any]) -> AckSetMapping | None:
-    """Return the ack sets in a memory dump. Return None without a dump: the admin API shows no ack sets."""
+    """Return the ack sets in a memory dump, or None without a dump, because the admin API has no ack sets."""
     if "batchDeletedIndexes" in memory:
         shown = object_of(memory, "batchDeletedIndexes")
         return {_position(position): to_words(from_words(words(shown, position))) for position in shown}
-    # A cursor without a ledger that delivered nothing may have ack sets, too: a client may acknowledge
-    # messages of batches that it received before the topic was loaded.
+    # A cursor without a ledger that delivered nothing may have ack sets, too, because a client may
+    # acknowledge messages of batches that it received before the topic was loaded.
     return None
 
 

@@ -1,8 +1,8 @@
 """The rules by which a broker persists a cursor and reads it back, one function per rule.
 
 `MemoryState` is the state in the broker's memory. `read_back` returns the ranges and ack sets that survive a
-restart, with a reason for each loss. The module does not use NumPy: importing it would take longer than a
-prediction.
+restart, with a reason for each loss. The module does not use NumPy, because its import would take longer than
+a prediction.
 """
 
 from __future__ import annotations

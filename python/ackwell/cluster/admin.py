@@ -417,7 +417,7 @@ class Admin:
             metadata = self._json(f"{topic_path(topic)}/partitions")
             count = metadata["partitions"] if isinstance(metadata, dict) else 0
         except (StatsError, KeyError):
-            # Yield the topic: the request for its statistics then reports the error.
+            # Yield the topic, so that the request for its statistics reports the error.
             count = 0
         if type(count) is int and count > PARTITIONS_MAX:
             reason = f"the broker says that it has {count:,} partitions; at most {PARTITIONS_MAX:,} are read"
@@ -606,7 +606,7 @@ class Admin:
         listed: dict[str, str] = {}
         clusters = self._names("clusters")
         for cluster in () if isinstance(clusters, UnreadableSource) else clusters:
-            # Redirects are not followed here: this list decides which hosts are trusted.
+            # Redirects are not followed here, because this list decides which hosts are trusted.
             try:
                 answer = self.endpoint.get(f"brokers/{_quote(cluster)}", frozenset)
                 brokers = self._parse(answer, self.endpoint.address("brokers"))

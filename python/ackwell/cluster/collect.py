@@ -3,9 +3,9 @@
     OUT/2026-11-22T07-45-00Z/persistent%3A%2F%2Fpublic%2Fdefault%2Forders.1f2e3d4c.json.gz
     OUT/2026-11-22T07-45-00Z/collected.manifest
 
-Files are written atomically, so a reader never sees a part of a file. The manifest is written last: a folder
-without a manifest is an interrupted run, and the next run resumes it. A lock prevents two runs in one folder.
-`ackwell.broker.stats` and the pipeline read the files directly.
+Files are written atomically, so a reader never sees a part of a file. The manifest is written last, so a
+folder without a manifest is an interrupted run, and the next run resumes it. A lock prevents two runs in one
+folder. `ackwell.broker.stats` and the pipeline read the files directly.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Basic:
         return self._data
 
     def renew(self, header: str) -> bool:
-        """Return False: a password does not change."""
+        """Return False, because a password does not change."""
         return header != self.header()
 
 

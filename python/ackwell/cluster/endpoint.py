@@ -3,7 +3,7 @@
 Only two features call `change`: `ackwell.rescue`, and the count of a backlog. Both run only on a user's
 request.
 
-The module uses `urllib` of the standard library: it needs no installation and uses the proxies and
+The module uses `urllib` of the standard library, which needs no installation and uses the proxies and
 certificates of the machine. Three rules keep the credentials safe:
 
 - A token or password goes only to the requested host and to hosts that the cluster lists.
@@ -125,8 +125,8 @@ class Endpoint:
         """One URL for each host that `url` lists."""
         parts = urlsplit(self.url)
         user, at, hosts = parts.netloc.rpartition("@")
-        # Every comma separates hosts: an IPv6 address has no comma, and a comma in a user or password is
-        # quoted.
+        # Every comma separates hosts, because an IPv6 address has no comma, and a comma in a user or password
+        # is quoted.
         return tuple(parts._replace(netloc=f"{user}{at}{host}") for host in hosts.split(","))
 
     @property

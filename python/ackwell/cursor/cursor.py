@@ -1,8 +1,8 @@
 """A cursor with saves: the rules of `ackwell.cursor.rules`, plus `save` and `load`.
 
 **Threads.** Only one thread may use a cursor at a time. Callers with several threads need a lock. If another
-thread changes the cursor during a save, the save raises `ProtocolError`. The change is not lost: the next
-save includes it.
+thread changes the cursor during a save, the save raises `ProtocolError`. The change is not lost, because
+the next save includes it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Cursor(CursorRules):
         ProtocolError
             If another thread changed the cursor during the save. The next save includes the change.
         LimitError
-            If the state is too large: `load` would refuse it.
+            If the state is so large that `load` would refuse it.
         StoreError
             If the store failed. The store then holds either this save or the previous one.
 
@@ -123,7 +123,7 @@ class Cursor(CursorRules):
         """Return the cursor of the newest state in a store; a new cursor if the store has no state.
 
         The attribute `recovery` of the cursor describes the recovery. `form` and `compression` apply to later
-        saves only: `load` reads existing saves in any form. The next save writes back all fields, including
+        saves only. `load` reads existing saves in any form. The next save writes back all fields, including
         those of a subscription. Unless the store is read-only, this process becomes its owner; after any of
         the errors below, the previous owner keeps the store.
 

@@ -90,7 +90,7 @@ class CursorRules(Drawn):
 
     @property
     def individually_deleted(self) -> PositionRangeSet:
-        """The acknowledged positions beyond the mark-delete position. Do not change it: it is not a copy."""
+        """The acknowledged positions beyond the mark-delete position. Do not change it; it is not a copy."""
         if self._missing is None:
             return self._individually_deleted
         both = self._individually_deleted | self._missing
@@ -394,7 +394,7 @@ class CursorRules(Drawn):
     ) -> Self:
         """Return a cursor with a persisted state.
 
-        `ledgers` contains the ledgers of the topic: an entry that is not in one of them cannot be
+        `ledgers` contains the ledgers of the topic. An entry that is not in one of them cannot be
         acknowledged. A mark-delete position after the last entry moves back to the last entry. Other
         positions outside all ledgers are dropped, or kept separately
         (`CursorSettings.keep_missing_positions`). If no entry is between the mark-delete position and the

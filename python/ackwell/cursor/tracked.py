@@ -123,8 +123,8 @@ class Tracked:
         """Return the present values of the changed `positions`; None if a save must write the whole state.
 
         Positions of acknowledged entries are left out. The result is None if the changed positions are
-        unknown, or if the value of an unacknowledged entry was removed: a dictionary of changes cannot
-        express a removal.
+        unknown, or if the value of an unacknowledged entry was removed, because a dictionary of changes
+        cannot express a removal.
         """
         if positions is None:
             return None

@@ -65,7 +65,7 @@ class Service:
             )
 
     def listener(self, name: str) -> None:
-        """Raise `CommandRefusedError` if `name` is not empty: the dev broker has no advertised listener."""
+        """Raise `CommandRefusedError` if `name` is not empty, because there is no advertised listener."""
         if name:
             raise CommandRefusedError(
                 ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}"

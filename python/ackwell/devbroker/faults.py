@@ -194,7 +194,7 @@ class Faults:
     def unused(self) -> list[str]:
         """The injected faults that had no event in their scope so far, such as `lose_acks for orders`.
 
-        A misspelt topic, subscription or consumer is a usual reason: no event is ever in such a scope.
+        The usual reason is a misspelt topic, subscription or consumer. No event is in such a scope.
         """
         return [
             " ".join([name, *(["for", *filter(None, rule.scope)] if any(rule.scope) else [])])

@@ -71,7 +71,7 @@ RestartBehaviour = Literal["pulsar", "ackwell"]
 def surviving_state(
     source: TopicSubscription, how: Restart, as_: RestartBehaviour, settings: BrokerSettings
 ) -> SurvivingState:
-    """Return the state of a subscription that survives a restart, and the lost acknowledgments."""
+    """Return the part of a subscription's state that survives a restart, and the lost acknowledgments."""
     now = MemoryState.held(source.cursor.to_state())
     staged = source.subscription.stage().info
     predicted = _predicted(source, now, how, settings)

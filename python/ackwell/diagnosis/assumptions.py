@@ -78,7 +78,8 @@ def over_assumed(
 ) -> Widened:
     """Return `losses` with bounds that hold for all values of the assumed settings.
 
-    This takes at most 20 predictions of each restart, and a binary search for the limit of ranges.
+    For each restart, this makes at most 20 predictions. If the limit of ranges changes the result, a binary
+    search for the least limit without a loss makes further predictions.
     """
 
     def predict(closes: Sequence[BrokerSettings]) -> tuple[RestartLoss, ...]:

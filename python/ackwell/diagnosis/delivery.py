@@ -413,8 +413,8 @@ def delivery_of(
     if moved is None and before is not None and before.dispatch is not None:
         return _found("reloaded", stats)
     facts = DeliveryFacts(stats, dispatch, settings, moved is False, assumed)
-    # The rate covers the last minute, so it may be outdated for consumers at a limit: they get no messages
-    # until they acknowledge some.
+    # The rate covers the last minute. It may be outdated for consumers at a limit, because they get no
+    # messages until they acknowledge some.
     if moved or (moved is None and dispatch.rate_out > 0 and facts.reason not in AT_A_LIMIT):
         return _found("delivering")
     if _is_throttled(facts, before):

@@ -354,7 +354,7 @@ def _notes(
 def _reloaded(
     stats: SubscriptionStats, settings: BrokerSettings, losses: Sequence[RestartLoss]
 ) -> Iterator[str]:
-    """Yield a note if a graceful restart loses more now than after the next acknowledgment.
+    """Yield a note if an acknowledgment before a graceful restart would reduce the loss.
 
     This is possible if the broker has not written the cursor since it loaded the topic.
     """

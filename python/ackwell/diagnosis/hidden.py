@@ -91,8 +91,9 @@ def _all_delivered(stats: SubscriptionStats, dispatch: DispatchStats) -> bool:
     """Return whether every message of the backlog is delivered or acknowledged.
 
     Return False for an open cursor ledger, because whole entries may then be acknowledged. The consumers'
-    counts of unacknowledged messages may then be too low: if one command acknowledges several messages of a
-    batch, the broker compares each message with the state before the command.
+    counts of unacknowledged messages may then be too low, because the broker compares each message of a
+    command with the state before the command. This is wrong if the command acknowledges several messages of
+    one batch.
     """
     last = stats.ledgers.last_position
     return (

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ackwell.broker.stats import SubscriptionStats
 
 NEAR_A_LIMIT: Final = 0.8
-"""A subscription is at risk if it uses at least this share of a limit: a busy subscription may use the rest
-within minutes."""
+"""A subscription is at risk if it uses at least this share of a limit, because a busy subscription may use
+the rest within minutes."""
 
 RANGE_LIMIT: Final = "managedLedgerMaxUnackedRangesToPersist"
 BATCH_LIMIT: Final = "managedLedgerMaxBatchDeletedIndexToPersist"

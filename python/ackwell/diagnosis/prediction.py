@@ -147,7 +147,7 @@ def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, 
     """
     if stats.cursor_ledger == "none":
         # A crash leaves the record in the metadata store unchanged. A close loses no ack set if the broker
-        # does not read ack sets back from there: it has then loaded none.
+        # does not read ack sets back from there, because it has then loaded none.
         return restart == "crash" or not settings.reads_batch_indexes_back
     # A crash leaves the ack sets in the cursor ledger unchanged. A close writes to the metadata store.
     return stats.cursor_ledger == "read-only" and restart == "crash"

@@ -7,9 +7,9 @@ write fails and the state is not `Open`. The write of an acknowledgment is there
 these times have passed since the acknowledgment (`written_after_ms`).
 
 `NoLedger` is the state of a cursor that was only read since the topic was loaded. It is also the state of a
-cursor whose ledger cannot be created or written: its acknowledgments are then in memory only. The counters of
-delivered and unacknowledged messages distinguish these two cases. Two dumps can prove a delayed write: an
-entry was acknowledged between them, but the cursor ledger did not grow.
+cursor whose ledger cannot be created or written. Its acknowledgments are then in memory only. The counters of
+delivered and unacknowledged messages distinguish these two cases. Two dumps prove a delayed write if
+an entry was acknowledged between them, but the cursor ledger did not grow.
 """
 
 from __future__ import annotations

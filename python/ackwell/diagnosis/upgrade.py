@@ -7,7 +7,7 @@ two moves, the second close writes to the metadata store, because the cursor led
 load.
 
 The doctor (`ackwell.diagnosis.doctor`) makes all predictions, with the settings of both brokers. To decide
-whether a change of a rule or a default matters, only this change is undone: it matters if the prediction then
+whether a change of a rule or a default matters, only this change is undone. It matters if the prediction then
 differs.
 """
 

@@ -1,4 +1,4 @@
-"""Sentences about the rules of a broker that differ between releases, for the report about an upgrade."""
+"""Describe the broker rules that changed between releases, for the report about an upgrade."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ _BYTES: Final = 2
 class Frame(NamedTuple):
     """One frame, as offsets into the bytes that contain it.
 
-    The parts are copied only when they are read: a proxy reads `raw`, and a decoder reads `command` or
-    `payload`.
+    The parts are copied only when they are read, because a proxy reads only `raw`, and a decoder reads only
+    `command` or `payload`.
     """
 
     data: bytes

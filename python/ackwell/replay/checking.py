@@ -126,7 +126,7 @@ def _lines(path: AnyPath) -> Iterator[Problem]:
         for _ in trace_columns(path, note):
             pass
     except EventError as error:
-        # The file is damaged: nothing after this line can be read.
+        # The file is damaged, and nothing after this line can be read.
         note(error)
     yield from map(_of_line, first)
     if count > LINES:

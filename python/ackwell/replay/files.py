@@ -32,7 +32,7 @@ finish at nearly the same time."""
 
 _RESETS: Final = RESETTING - {Kind.COMMIT.value}
 """The kinds of resets that a fold of all files must know before it folds other events. Commits are not needed
-in advance: the fold keeps each acknowledgment in a transaction until it reads the commit."""
+in advance, because the fold keeps each acknowledgment in a transaction until it reads the commit."""
 
 
 def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:

@@ -41,7 +41,7 @@ class Fold:
 
     A partial is the state of one subscription after some of its events. `resets` contains the resets of all
     events; None means that they are not known before the first event. With `ordered`, each partial keeps the
-    order of its acknowledgments: a seek that is read later needs this order. If `resets` is given, every seek
+    order of its acknowledgments, because a seek that is read later needs it. If `resets` is given, every seek
     is known, so `ordered` may be False. `whole` states that this fold receives all events. Acknowledgments in
     transactions then wait for their commit, and the caller must call `end` before it requests cursors.
     """
@@ -172,7 +172,7 @@ class Fold:
         """Replace the action of acknowledgments whose transaction is not committed; return the new `kinds`.
 
         A fold of all events has no action for them, and keeps them until it reads the commit. `ends` states
-        that no commit follows: they are then void.
+        that no commit follows. They are then void.
         """
         assert columns.transactions is not None
         transactions = columns.transactions[0], self._transactions.of(columns.transactions[1])

@@ -220,7 +220,8 @@ class ParquetEvents:
     def shares(self, most: int) -> list[tuple[int, ...]]:
         """Split the row groups into at most `most` shares. The reader of a share opens the file once.
 
-        Without a column `sequence`, all row groups stay in one share: the rows are numbered as they are read.
+        Without a column `sequence`, all row groups stay in one share, because the rows are numbered in the
+        order of reading.
         """
         if self._parquet is None:
             return []

@@ -72,7 +72,7 @@ def _batches(
             return
         check_columns(schema, str(path), constants, EVENT_TYPES)
         own = {field.name.lower(): field.name for field in schema if field.name.lower() in EVENT_TYPES}
-        # If the file has none of the columns, read any column: it shows the number of rows.
+        # If the file has none of the columns, read any column, to get the number of rows.
         read = [own[name] for name in names if name in own] or schema.names[:1]
         before = 0
         for batch in opened.batches(None, read, rows=_ROWS):

@@ -252,7 +252,7 @@ def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | AnyPat
 
 
 def state_of_row(row: Mapping[str, Any]) -> SubscriptionState:
-    """Return the state in a row of the table `CURSORS`. Its `settings` are empty: the table has none."""
+    """Return the state in a row of the table `CURSORS`. Its `settings` are empty, as the table has none."""
     from ackwell import Cursor, Ledgers, PositionInfo
     from ackwell.replay.losses import unpack_sizes
 

@@ -181,7 +181,7 @@ def chunks(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
             yield data, end
         rest = data[end:]
         if len(rest) > LINE_BYTES_MAX:
-            # Free the data: the traceback of the error refers to these variables.
+            # Free the data, because the traceback of the error refers to these variables.
             del data, read, rest
             raise EOFError(f"a line of more than {LINE_BYTES_MAX >> 20} MiB")
     if rest:

@@ -142,7 +142,7 @@ class Connection:
         try:
             yield
         finally:
-            # If the consumer cannot be closed, close the connection: this also removes the consumer.
+            # If the consumer cannot be closed, close the connection, which also removes the consumer.
             try:
                 self._request(CommandType.CLOSE_CONSUMER, consumer_id=_CONSUMER_ID)
             except AckwellError:

@@ -41,8 +41,8 @@ def hold(connection: Connection, topic: str, subscription: str, journal: str | P
     """Stop the delivery of a subscription. Return when the broker has applied the hold.
 
     The file `journal` is written before the hold is set. If the journal already exists, it is from an
-    interrupted run and stays unchanged: it has the rate from before that run. Raises `RefusedError` if the
-    journal belongs to another subscription, or if the subscription is already held but has no journal.
+    interrupted run and stays unchanged, because it has the rate from before that run. Raises `RefusedError`
+    if the journal belongs to another subscription, or if the subscription is already held but has no journal.
     """
     journal = Path(journal)
     topic = policy_topic(topic)

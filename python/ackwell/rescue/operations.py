@@ -76,7 +76,7 @@ def unload(
             if keep_parts(connection, before):
                 answer, before = take(connection.admin, *name)
             attachable_type(before)
-            # Check that the limit of ranges is known: the plan after the unload needs it.
+            # Check that the limit of ranges is known, because the plan after the unload needs it.
             known_settings(before.settings)
             facts = connection.admin.facts(answer.owner)
             value = dump(answer, subscription, facts, connection.admin.cluster)

@@ -161,10 +161,10 @@ def plan(
 ) -> Plan:
     """Find the acknowledgments of a snapshot that the live state lost. O(ranges).
 
-    `restart` is the kind of restart that happened between the snapshot `before` and the live state `now`.
-    `ack_sets` is a state with ack sets, from persisted bytes, a memory dump or the end of a trace: a snapshot
-    from the admin API has no ack sets. `brokers` has the settings of other brokers that may have owned the
-    topic between the snapshot and now. Raises `RefusedError` if a check fails.
+    `restart` is the kind of restart that happened between the snapshot `before` and the live state `now`. A
+    snapshot from the admin API has no ack sets, so `ack_sets` passes a state that has them, from persisted
+    bytes, a memory dump or the end of a trace. `brokers` has the settings of other brokers that may have
+    owned the topic between the snapshot and now. Raises `RefusedError` if a check fails.
     """
     refuse_other_cluster("the snapshot is", before.cluster, now.cluster)
     if ack_sets is None and before.stats.batch_deleted is not None:

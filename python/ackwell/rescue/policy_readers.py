@@ -1,4 +1,4 @@
-"""The readers of topic policies: a hold is in force only on a broker that has read it.
+"""Find the readers of topic policies. A hold is in force only on a broker that has read it.
 
 The topic policies of a namespace are entries of its topic `__change_events`. Each broker that owns a bundle
 of the namespace has a reader on this topic and caches the policies. When it loads a topic, it applies the
@@ -61,8 +61,8 @@ def wait_until_read(
     """Wait until every broker with bundles of the namespaces of `topics` has read their topic policies.
 
     Yield each namespace that the call waits for, and after `seconds` each one in which a broker still lags.
-    Also yield each namespace that cannot be checked. A cluster with one broker is not checked: after a
-    restart, a broker reads all policies before it loads a topic.
+    Also yield each namespace that cannot be checked. A cluster with one broker is not checked, because
+    after a restart its broker reads all policies before it loads a topic.
     """
     namespaces = sorted({TopicName.parse(topic).in_namespace for topic in topics})
     if not namespaces or len(admin.brokers()) == 1:

@@ -192,8 +192,8 @@ class Watch:
             if made is None or not len(made.missing - earlier.missing):
                 yield from self._check_plan(one, earlier, live)
                 if made is not None:
-                    # The loss is already in the earlier plan: the watch was killed after it wrote this plan,
-                    # and before it wrote the observation.
+                    # The loss is already in the earlier plan, because the watch was killed after it wrote
+                    # this plan, and before it wrote the observation.
                     return
             else:
                 try:

@@ -52,7 +52,7 @@ class Transition(StrEnum):
     LOST = "lost"
     """Acknowledgments are missing after a load of the topic, and all checks for a restore passed."""
     REFUSED = "refused"
-    """Acknowledgments are missing after a load of the topic, and a check failed: it may have been a seek."""
+    """Acknowledgments are missing after a load of the topic, and a check failed. The cause may be a seek."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

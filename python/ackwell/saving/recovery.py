@@ -159,8 +159,8 @@ def recover(
     if damaged and not (take_older and found):
         _refuse(damaged, found)
     if found is None and first_id > 0:
-        # There must have been a complete save: entries are deleted only after a newer state was saved
-        # completely.
+        # There must have been a complete save, because entries are deleted only after a newer state was
+        # saved completely.
         raise CorruptStateError(
             f"no complete save in entries {first_id} to {last_id}, and earlier entries were deleted", 0
         )

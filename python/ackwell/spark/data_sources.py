@@ -43,7 +43,7 @@ if TYPE_CHECKING or is_at_least("4.0"):
         DataSourceStreamReader,
         InputPartition,
     )
-else:  # PySpark 3.5 has no data sources in Python: `read_files` only finds the files with these classes
+else:  # PySpark 3.5 has no data sources in Python, so `read_files` only finds the files with these classes
 
     class DataSource:
         """A substitute for PySpark's class of this name, which versions before 4.0 do not have."""

@@ -166,8 +166,9 @@ def replay(
     """Replay events into cursors, a row for each (topic, subscription).
 
     The result equals `cursors(partials(events))`. It costs less, because the order of acknowledgments is not
-    stored: no partials with a later seek can be added. `partials` documents `events`, `strategy` and
-    `start_from`; `cursors` documents `ledgers` and `strict`. `events.transform(spark.replay)` works as well.
+    stored. No partials with a later seek can therefore be added. `partials` documents `events`, `strategy`
+    and `start_from`; `cursors` documents `ledgers` and `strict`. `events.transform(spark.replay)` works as
+    well.
     """
     alone = ledgers is None and start_from is None
     folded, is_cursors = _fold(events, strategy, ordered=False, strict=strict, whole=alone)

@@ -128,7 +128,7 @@ class _Bucket(StatefulProcessor):
         yield from ()
 
     def close(self) -> None:
-        """Do nothing: there are no resources to close."""
+        """Do nothing, because there are no resources to close."""
 
     def _bucket(self) -> tasks.Bucket:
         return tasks.Bucket({key[0]: bytes(value[0]) for key, value in list(self._blobs.iterator())})

@@ -139,7 +139,7 @@ class Dispatcher:
             if some_wait
             else policy.choose(sticky_key_hash, new=new)
         )
-        # Faster than `isinstance`, and equivalent: an enum with members has no subclasses.
+        # Faster than `isinstance`, and equivalent, because an enum with members has no subclasses.
         if type(consumer) is Undelivered:
             self._wait(new, ledger_id, entry_id, sticky_key_hash)
             return consumer

@@ -52,9 +52,9 @@ UNPACKED_MIN: Final = 256
 class InHand:
     """The tracker of one reporting consumer: its deliveries in order, or the entries that it started.
 
-    An acknowledgment costs nothing: a later scan drops the entries that are no longer pending. An entry is
-    *late* if its ack timeout ended and the consumer may still work on it. Each operation is amortised O(1),
-    except `positions`, and except the return of an entry while another entry is late.
+    An acknowledgment costs nothing, because a later scan drops the entries that are no longer pending. An
+    entry is *late* if its ack timeout ended and the consumer may still work on it. Each operation is
+    amortised O(1), except `positions`, and except the return of an entry while another entry is late.
     """
 
     __hash__ = None  # type: ignore[assignment]

@@ -1,4 +1,4 @@
-"""Positions by sticky-key hash. Each position blocks later messages of its hash: they must not overtake it.
+"""Positions by sticky-key hash. Each position blocks later messages of its hash, which must not overtake it.
 
 A position is stored twice: in a map from position to hash, and in the sorted list of its hash. The list
 stores a position as a single integer, so that comparisons are fast. The memory depends on the number of

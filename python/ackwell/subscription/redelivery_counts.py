@@ -44,7 +44,7 @@ class RedeliveryCounts:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RedeliveryCounts):
             return NotImplemented
-        # `changed` is not compared: it depends on the time of the last save.
+        # `changed` is not compared, because it depends on the time of the last save.
         return (self._counts, self._dead, self._suspects, self._limit) == (
             other._counts,
             other._dead,
@@ -155,7 +155,7 @@ class RedeliveryCounts:
 
     @property
     def limited(self) -> bool:
-        """Whether messages can become dead letters: there is a maximum redelivery count."""
+        """Whether there is a maximum redelivery count, so that messages can become dead letters."""
         return self._limit is not None
 
     def reset(self, ledger_id: int, entry_id: int) -> None:

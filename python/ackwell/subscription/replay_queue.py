@@ -65,7 +65,7 @@ class ReplayQueue(EqualByState):
         self.active = True
 
     def add_unseen(self, position: Position, sticky_key_hash: int | None) -> None:
-        """Add a position as unseen: its message was not examined and may have a future delivery time."""
+        """Add a position as unseen. Its message was not examined and may have a future delivery time."""
         self.add(*position, sticky_key_hash)
         self._unseen.add(position)
         if sticky_key_hash is None:

@@ -3,7 +3,7 @@
 Every existing entry is in exactly one of these places: acknowledged (`cursor`), held whole by an open
 transaction (`transactions`), pending at a consumer (`consumers`), queued for redelivery (`replay`), waiting
 for its delivery time (`delayed`), a dead letter (`counts`), or unread (`unread`). On Exclusive and Failover
-the pending entries are not tracked: the active consumer has every entry before the read position.
+the pending entries are not tracked, because the active consumer has every entry before the read position.
 """
 
 from __future__ import annotations

@@ -385,7 +385,7 @@ ActiveChange(consumer='a', active=True)])
         if sticky_key_hash is None:
             sticky_key_hash = self._no_hash()
         try:
-            # All six arguments are checked at once: the bitwise or is an int from 0 to the limit only if each
+            # All six arguments are checked at once. The bitwise or is an int from 0 to the limit only if each
             # argument is.
             bits = position | entry_id | now_ms | batch_size | sticky_key_hash | deliver_at_ms  # type: ignore[operator]
             usual = bits.__class__ is int and 0 <= bits <= TIME_MAX_MS

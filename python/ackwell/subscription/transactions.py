@@ -164,7 +164,8 @@ class Transactions(EqualByState):
     def set_waiting(self, position: Position, sticky_key_hash: int) -> None:
         """Mark a held entry as waiting for redelivery at its acknowledgment, and set its hash.
 
-        Its hash may not be known earlier: a transaction can hold part of an entry before its first delivery.
+        Its hash may not be known earlier, because a transaction can hold part of an entry before its first
+        delivery.
         """
         self._replace(position, waited=True, sticky_key_hash=sticky_key_hash)
 

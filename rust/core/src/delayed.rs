@@ -190,7 +190,7 @@ pub trait DelayedIndex {
     /// Returns every message, in the order of [`DelayedIndex::pop_due`].
     ///
     /// # Errors
-    /// [`Error::Memory`] if memory does not suffice: an index restored from a few bytes can hold 2^32 messages.
+    /// [`Error::Memory`] if memory does not suffice. An index that is restored from a few bytes can have 2^32 messages.
     fn to_columns(&mut self) -> Result<DelayedColumns>;
 
     /// Checks the invariants.

@@ -436,8 +436,7 @@ impl Ledgers {
         self.count_blocks_from(at + 1);
     }
 
-    /// Adds `more` entries to the ledger at `index` of the block at `at`. Its running sum and all later sums grow by
-    /// `more`.
+    /// Adds `more` entries to the ledger `blocks[at].ids[index]`. Its running sum and all later sums grow by `more`.
     fn add_to_sums(&mut self, at: usize, index: usize, more: i64) {
         if more > 0 {
             self.blocks[at].ends[index..].iter_mut().for_each(|end| *end += more);

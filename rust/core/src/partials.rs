@@ -361,8 +361,8 @@ impl Partials {
                 self.note_flaw(pair, order, Flaw::SeekBetween);
             }
         } else if order != FIRST {
-            // A start state (`FIRST`) voids no acknowledgments: no event precedes it, and events without an order
-            // follow it.
+            // A start state (`FIRST`) voids no acknowledgments, because no event precedes it, and events without an
+            // order follow it.
             self.forget_acknowledgments(pair);
         }
         if let Some(words) = ack_set.filter(|words| words.iter().any(|word| *word != 0)) {

@@ -3,8 +3,8 @@
 //! Representation: an ordered map from ledger id to the acknowledged entries of the ledger. Each ledger is in the
 //! smallest of three forms (see [`LedgerAcks`]): a single run, a sorted tree of runs, or a bit window. A ledger that is
 //! acknowledged in order, the usual case, is a single run and allocates nothing. Callers do not see the form. Roaring
-//! bitmaps are not used: adding would be three to five times slower, and the set would not be smaller. With them, a run
-//! of 2^40 entries, which hostile bytes can request, would take 2^24 containers.
+//! bitmaps are not used, because adding would be three to five times slower, and the set would not be smaller. With
+//! them, a run of 2^40 entries, which hostile bytes can request, would take 2^24 containers.
 //!
 //! Ranges are open-closed, `(lower, upper]`, as Pulsar prints them, and never span ledgers.
 //!
@@ -102,7 +102,7 @@ impl PositionRangeSet {
     /// Adds positions given as two columns and returns how many are new.
     ///
     /// # Errors
-    /// [`Error::Value`] for a negative id or columns of different lengths; then nothing is added.
+    /// [`Error::Value`] if an id is negative or the columns have different lengths. Nothing is added then.
     pub fn add_many(&mut self, ledger_ids: &[i64], entry_ids: &[i64]) -> Result<u64> {
         Self::check_many(ledger_ids, entry_ids)?;
         let before = self.cardinality;
@@ -130,7 +130,7 @@ impl PositionRangeSet {
     /// Adds ranges `(lower, upper]` given as three columns and returns how many positions are new.
     ///
     /// # Errors
-    /// As [`Self::add_range`], and for columns of different lengths; then nothing is added.
+    /// As [`Self::add_range`], and [`Error::Value`] if the columns have different lengths. Nothing is added then.
     pub fn add_ranges(&mut self, ledgers: &[i64], lowers: &[i64], uppers: &[i64]) -> Result<u128> {
         Self::check_ranges(ledgers, lowers, uppers)?;
         let before = self.cardinality;

@@ -55,8 +55,8 @@ pub struct TripleLongHeap {
     /// The rungs, the outermost first.
     rungs: Vec<Rung>,
     top: Chunks,
-    /// A message with a later time than this is added to `top`. `None` means that there is no ladder: every message is
-    /// added to `top`.
+    /// A message with a later time than this is added to `top`. `None` means that there is no ladder, and every message
+    /// is added to `top`.
     top_after: Option<i64>,
     /// The number of messages in `near` at which the next conversion to a rung is tried.
     near_limit: usize,

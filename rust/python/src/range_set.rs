@@ -54,7 +54,7 @@ impl PositionRangeSet {
 }
 
 crate::methods::structure_methods! { PositionRangeSet, 0,
-    "Return an independent copy, in the time of copying the memory.", {
+    "Return an independent copy. The time is that of a copy of the memory.", {
     #[new]
     #[pyo3(signature = (ranges=None))]
     fn new(ranges: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {

@@ -128,7 +128,7 @@ fn twice(first: i64, length: u16) -> impl Iterator<Item = i64> + Clone {
     run(first, length).chain(run(first, length).step_by(3))
 }
 
-/// Splits `model` at `at`: keeps the entries up to it and returns the rest.
+/// Splits `model` at the position `at`: keeps the entries up to it and returns the rest.
 fn split_off_after(model: &mut Model, at: (i64, i64)) -> Model {
     let mut kept = model.split_off(&at);
     if let Some(value) = kept.remove(&at) {

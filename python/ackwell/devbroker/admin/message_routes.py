@@ -42,7 +42,7 @@ def get_message_id_by_timestamp(request: Request) -> Any:
 
 
 def get_message_id_by_index(request: Request) -> Any:
-    """Refuse the request: entries have no index, as in a Pulsar broker without broker entry metadata."""
+    """Refuse the request, because entries have no index, as in a broker without broker entry metadata."""
     existing(request)
     why = "GetMessageIDByIndex is not allowed when broker entry metadata is disabled"
     raise HttpError(HTTPStatus.PRECONDITION_FAILED, why)

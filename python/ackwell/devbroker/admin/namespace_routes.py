@@ -165,7 +165,7 @@ def get_anti_affinity_namespaces(request: Request) -> Any:
 
 
 def clear_namespace_backlog(request: Request) -> None:
-    """Acknowledge all entries for every subscription, or only for the subscriptions with one name."""
+    """Acknowledge all entries for every subscription, or for those with the name in the request."""
     for each in _subscriptions(request):
         each.clear_backlog()
 

@@ -26,7 +26,8 @@ _OF_CURSORS: Final = (
     *(name for name in MOMENT_SCHEMA.names if name in CURSOR_SCHEMA.names and name != "unacked_messages"),
 )
 """The columns of `MOMENTS` that have the values of the same columns of `CURSORS`. The column
-`unacked_messages` is not one of them: in `MOMENTS` it counts messages that are pending at consumers."""
+`unacked_messages` is not one of them, because in `MOMENTS` it counts messages that are pending at
+consumers."""
 
 _ROWS: Final = 64
 _EVENTS: Final = 4_096

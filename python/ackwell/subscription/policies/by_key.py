@@ -62,13 +62,13 @@ class ByKey(EqualByState):
         return False
 
     def leave(self, consumer: Consumer) -> bool:
-        """Give the consumer's slots to the other consumers; return False: no entry becomes unread."""
+        """Give the consumer's slots to the other consumers. Return False, as no entry becomes unread."""
         self.selector.remove(consumer.key)
         self._reassign()
         return False
 
     def begin_round(self) -> None:
-        """Do nothing: the owner of an entry does not depend on the read."""
+        """Do nothing, because the owner of an entry does not depend on the read."""
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
         """Return the owner of the hash, or the reason why the owner gets no message now."""

@@ -115,7 +115,7 @@ class OneActive(EqualByState):
         return Undelivered.NO_PERMITS if self.active.permits <= 0 else None
 
     def audit(self) -> list[str]:
-        """Return an empty list: this policy has no counters."""
+        """Return an empty list, because this policy has no counters."""
         return []
 
     def _taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:

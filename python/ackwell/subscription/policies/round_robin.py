@@ -49,7 +49,7 @@ class RoundRobin(EqualByState):
         self.read: Read | None = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
-        """Place the consumer after the others of its priority; return False: no entry becomes unread."""
+        """Place the consumer after the others of its priority. Return False, as no entry becomes unread."""
         if hash_ranges:
             raise ProtocolError(
                 "hash ranges belong to a Key_Shared subscription", code=ErrorCode.CONSUMER_ASSIGN_ERROR
@@ -59,7 +59,7 @@ class RoundRobin(EqualByState):
         return False
 
     def leave(self, consumer: Consumer) -> bool:
-        """Remove the consumer from the order of turns; return False: no entry becomes unread."""
+        """Remove the consumer from the order of turns. Return False, as no entry becomes unread."""
         self._order = [each for each in self._order if each is not consumer]
         if self._current is consumer:
             self._current = None
@@ -108,7 +108,7 @@ class RoundRobin(EqualByState):
         return why(self._consumers, self._order, new=new)
 
     def audit(self) -> list[str]:
-        """Return an empty list: this policy has no counters."""
+        """Return an empty list, because this policy has no counters."""
         return []
 
     def _first(self) -> list[Consumer]:

@@ -33,13 +33,13 @@ fn grow<T>(items: &mut Vec<T>, more: usize, most: usize) {
     }
 }
 
-/// Returns a mask with a clear bit inserted at `at`.
+/// Returns a mask with a clear bit inserted as bit `at`.
 fn with_gap(mask: u128, at: usize) -> u128 {
     let below = (1 << at) - 1;
     mask & below | (mask & !below) << 1
 }
 
-/// Returns a mask without the bit at `at`.
+/// Returns a mask without bit `at`; the higher bits move down by one.
 fn without(mask: u128, at: usize) -> u128 {
     let below = (1 << at) - 1;
     mask & below | mask >> 1 & !below
@@ -90,7 +90,7 @@ impl Chunk {
         AckSet::of(&self.words[self.start(at)..self.start(at + 1)])
     }
 
-    /// Returns the word of the set at `at`, if it is stored as one word.
+    /// Returns the stored word of the set with index `at`, or `None` if the set does not have exactly one word.
     #[inline]
     pub(super) fn word_mut(&mut self, at: usize) -> Option<&mut i64> {
         let (start, end) = (self.start(at), self.start(at + 1));
@@ -144,7 +144,7 @@ impl Chunk {
         }
     }
 
-    /// Replaces the stored words of the set at `at`, which are at `start..end`, by `stored`.
+    /// Replaces the stored words of the set with index `at`, which are `words[start..end]`, by `stored`.
     fn replace_words(&mut self, at: usize, start: usize, end: usize, stored: &[i64]) {
         if stored.len() == end - start {
             self.words[start..end].copy_from_slice(stored);
@@ -188,7 +188,7 @@ impl Chunk {
         *self = kept;
     }
 
-    /// Appends the set at `at` of another chunk, with its change marks.
+    /// Appends the set with index `at` of another chunk, with its change marks.
     fn push(&mut self, other: &Self, at: usize) {
         let to = self.len();
         self.insert(to, other.entry_id(at), other.set(at).stored());
@@ -196,7 +196,7 @@ impl Chunk {
         self.since |= (other.since >> at & 1) << to;
     }
 
-    /// Moves the set at `at` and all later sets into a new chunk.
+    /// Moves the set with index `at` and all later sets into a new chunk.
     pub(super) fn split_off(&mut self, at: usize) -> Self {
         let mut right = Self::new(self.entry_id(at));
         for from in at..self.len() {
@@ -241,7 +241,7 @@ impl Chunk {
     }
 }
 
-/// Returns whether the set at `at` and all sets before it have one word each.
+/// Returns whether the set with index `at` and all sets before it have one word each.
 fn is_single((at, end): (usize, &u32)) -> bool {
     *end as usize == at + 1
 }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use super::Mixed;
 
-/// The number of entries in a page. It is small, so that a single entry takes only 220 bytes.
+/// The number of entries in a page. It is small, so that a page with a single entry takes only 220 bytes.
 const PAGE: usize = 16;
 
 /// The maximum number of pages that are searched one by one, without a hash table. So small ledgers need no hash table.

@@ -7,9 +7,9 @@ use crate::position::Position;
 /// The effect of a kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// No effect on a cursor.
+    /// The event has no effect on a cursor.
     Nothing,
-    /// No effect. An event without a position is a flaw.
+    /// The event has no effect if it has a position. Without a position, it is a flaw.
     Placed,
     /// The entry exists.
     Exists,
@@ -33,7 +33,7 @@ pub enum Action {
     Missing,
     /// An acknowledgment without effect, because its transaction was not committed. Only its batch size is recorded.
     Void,
-    /// No effect. An event without a subscription is a flaw.
+    /// The event has no effect if it has a subscription. Without a subscription, it is a flaw.
     Named,
     /// The entry exists, because it was delivered to the subscription.
     Delivered,

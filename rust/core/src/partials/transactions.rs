@@ -58,7 +58,7 @@ impl Partials {
     /// `takes_commits` is true, the commits in `rows` are recorded first. O(rows).
     ///
     /// # Errors
-    /// [`Error::Value`] for columns of different lengths and codes that are out of range. No commit is applied then.
+    /// [`Error::Value`] if the columns have different lengths, or if a code is out of range. No commit is applied then.
     pub fn uncommitted_rows(
         &mut self,
         rows: &TransactionRows<'_>,

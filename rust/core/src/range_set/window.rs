@@ -3,9 +3,10 @@
 //! Every entry in the window has its bit, acknowledged or not. So an add is one load and one store, in any order of the
 //! entries. If every second entry is a hole, a range takes a quarter of a byte.
 //!
-//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are zero: their
-//! entries were removed, or they are reserved for earlier entries. These words are released when they outnumber the
-//! other words. So the other words are not moved each time a mark-delete position advances by an entry. Invariants:
+//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are zero, because
+//! their entries were removed, or because they are reserved for earlier entries. These words are released when they
+//! outnumber the other words. So the other words are not moved each time a mark-delete position advances by an entry.
+//! Invariants:
 //! unless the window is empty, `words[head]` and the last word are not zero; `cardinality` is the number of set bits,
 //! and `runs` the number of runs of set bits.
 

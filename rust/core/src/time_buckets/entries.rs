@@ -286,8 +286,8 @@ impl Entries {
 
 fn bitmap_bytes(bitmap: &RoaringBitmap) -> usize {
     let statistics = bitmap.statistics();
-    // The statistics of the crate are too large: they count four bytes for each u16 of an array, and 65,536 bytes for
-    // the 65,536 bits of a bitset.
+    // The statistics of the crate are too large, because they count four bytes for each u16 of an array, and 65,536
+    // bytes for the 65,536 bits of a bitset.
     let arrays = statistics.n_bytes_array_containers as usize / 2;
     let bitsets = statistics.n_bitset_containers as usize * 8192;
     let containers = statistics.n_containers as usize;
