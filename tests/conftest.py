@@ -19,5 +19,5 @@ settings.load_profile("ackwell")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the Spark tests first: they are the longest, so two workers finish at about the same time."""
+    """Run the Spark tests first. They are the longest, so two workers finish at about the same time."""
     items.sort(key=lambda item: item.get_closest_marker("spark") is None)

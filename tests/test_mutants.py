@@ -34,7 +34,7 @@ def test_every_module_of_the_wheel_has_judges_and_a_room() -> None:
     assert all(judges(module) for module in modules)
     folders = {path.name for path in (ROOT / "python/ackwell").iterdir() if path.is_dir()} - {"__pycache__"}
     assert set(map(room_of, modules)) == folders | {"words", "delayed"}
-    # The default entry is for the root modules only: a new room needs its own entry.
+    # The default entry is for the root modules only, because a new room needs its own entry.
     whole = [module for module in modules if entry_of(module) == "python/ackwell/"]
     unjudged = set(map(room_of, whole)) - {"words"}
     assert unjudged == set(), "say in tests/mutants/judges.py which tests judge these rooms"

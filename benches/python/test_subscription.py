@@ -20,7 +20,7 @@ from ackwell.subscription import (
 )
 from benches.bars.workloads import section
 
-# The CPU time of this thread: wall time is wrong on a busy machine.
+# The CPU time of this thread, because wall time is wrong on a busy machine.
 pytestmark = pytest.mark.benchmark(timer=time.thread_time)
 WORKLOADS = section("subscription")
 NO_LIMITS = SubscriptionSettings(max_unacked_per_consumer=0, max_unacked_per_subscription=0)

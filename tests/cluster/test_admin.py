@@ -534,7 +534,7 @@ def test_a_dead_broker_is_one_line_with_its_topics_and_the_other_topics_are_read
     assert (unread.source, unread.topic) == (f"broker {owner.removeprefix('http://')}", None)
     assert unread.reason.startswith("the broker owns 3 of the topics, and does not answer.")
     assert "--wait 60" in unread.reason
-    # The owner is not tried again: each of its topics is requested once.
+    # The owner is not tried again, because each of its topics is requested once.
     assert len([path for _, path, _ in asked if path.endswith("/internalStats")]) == 4
 
 

@@ -174,7 +174,7 @@ def test_a_manifest_that_is_none_is_passed_over(tmp_path: Path, newest: str) -> 
 
 
 def test_only_the_newest_run_is_resumed(tmp_path: Path) -> None:
-    """An older interrupted run stays incomplete: new dumps would be of another day."""
+    """An older interrupted run stays incomplete, because new dumps would be of another day."""
     older, newer = tmp_path / "2026-01-01T00-00-00Z", tmp_path / "2026-01-02T00-00-00Z"
     for run in (older, newer):
         run.mkdir()

@@ -92,7 +92,7 @@ def test_a_cursor_does_what_the_broker_was_recorded_to_do(
         refused = replayed.play(step)
         replayed.cursor.validate()
         expected = dict(answer)
-        # 4.0.7 miscounts a seek: its counter then differs from the added entries minus the backlog.
+        # 4.0.7 miscounts a seek, so its counter then differs from the added entries minus the backlog.
         counted = counted and not (version == "4.0.7" and step[0] == "seek")
         if not counted:
             expected["messagesConsumed"] = replayed.cursor.messages_consumed

@@ -132,7 +132,7 @@ def test_a_ledger_that_was_read_is_as_old_as_its_last_entry(tmp_path: Any) -> No
         assert status(broker, "POST", f"{NAMESPACE}/retention", a_while)[0] == 204
         publish_and_consume(broker, client, 3, pause_minutes=4)
     with Broker(settings=settings, path=tmp_path / "b") as broker:
-        # The clock continues: the first entries are 17 and 13 minutes old.
+        # The clock continues, so the first entries are 17 and 13 minutes old.
         broker.clock.advance(minutes=5)
         assert ledgers(broker) == [2, 1, 0], "the second entry came four minutes after the first"
         broker.clock.advance(minutes=10)

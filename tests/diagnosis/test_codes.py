@@ -77,7 +77,7 @@ CLOSES = re.compile(r"\b(?:unload|restart|seek|reset-cursor|skip|unsubscribe|cle
 
 @pytest.mark.parametrize("code", codes().values(), ids=codes())
 def test_no_remedy_loses_acknowledgments_without_its_cost_and_a_rescue(code: Code) -> None:
-    """The restart of a consumer loses nothing: its messages are redelivered."""
+    """The restart of a consumer loses nothing, because its messages are redelivered."""
     steps = [code.save, *code.steps("TOPIC", "SUBSCRIPTION")]
     of_broker = [re.sub(r"[Rr]estart the consumers?", "", each) for each in steps]
     closing = [number for number, each in enumerate(of_broker) if CLOSES.search(each)]

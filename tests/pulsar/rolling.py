@@ -82,7 +82,7 @@ class Redelivery(NamedTuple):
     name: tuple[str, str]
     entry: Position
     is_part: bool
-    """Whether the batch has other messages that are not acknowledged: the admin API does not show them."""
+    """Whether the batch has other messages that are not acknowledged. The admin API does not show them."""
 
 
 @dataclass
@@ -229,7 +229,7 @@ class Outcome(NamedTuple):
     again_for_s: float
     """The time from the first to the last of them."""
     parts_again: int
-    """Acknowledged messages of batches with others that are not: the admin API does not show them."""
+    """Acknowledged messages of batches with others that are not. The admin API does not show them."""
     seconds: float
     """The time of the restart with its commands."""
     report: str

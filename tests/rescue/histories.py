@@ -166,7 +166,7 @@ class History:
                 del self.partly[position]
 
     def _taken_over(self) -> None:
-        """Replace the expected state by the broker's: the step removed acknowledgments on purpose."""
+        """Replace the expected state by the broker's, because the step removed acknowledgments on purpose."""
         self.truth, self.partly = self.subscription.cursor.acknowledged(), self.parts()
         self.sought = True
 

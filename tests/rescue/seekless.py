@@ -117,7 +117,7 @@ def is_acked(position: Position, now: Snapshot) -> bool:
 def seen(snapshot: Snapshot) -> tuple[Any, ...]:
     """Return the values that `plan` reads.
 
-    The id of an empty open ledger is left out: it is the next number of the whole cluster.
+    The id of an empty open ledger is left out, because it is the next number of the whole cluster.
     """
     stats = snapshot.stats
     shown, topic = snapshot.shown, snapshot.topic_shown

@@ -350,7 +350,7 @@ def test_no_more_than_64_acknowledgments_wait_for_their_answer(script: Script) -
     real = script.answer
 
     def late(command: Any) -> Any:
-        """Answer only after 64 acknowledgments: a helper that waits earlier never ends."""
+        """Answer only after 64 acknowledgments, because a helper that waits earlier never ends."""
         if command.type != CommandType.ACK:
             return real(command)
         held.append(command.message.request_id)

@@ -83,7 +83,7 @@ def test_a_hold_that_is_never_applied_is_an_error_after_30_seconds(
         hold(made, TOPIC, NAME, tmp_path / "j")
     assert caught.value.source == f"http://127.0.0.1:1/admin/v2/{APPLIED}"
     assert slept == [0.1] * 300
-    # The journal stays: the hold may take effect later.
+    # The journal stays, because the hold may take effect later.
     assert (tmp_path / "j").exists()
 
 
@@ -93,7 +93,7 @@ def test_a_hold_without_a_journal_is_not_ours(tmp_path: Path) -> None:
         hold(made, TOPIC, NAME, tmp_path / "j")
     assert caught.value.code == "held-already"
     assert (admin.changed, list(tmp_path.iterdir())) == ([], [])
-    # The journal of an interrupted run is used: it keeps the rate from before that run.
+    # The journal of an interrupted run is used, because it keeps the rate from before that run.
     journal(tmp_path / "j", RATE)
     hold(made, TOPIC, NAME, str(tmp_path / "j"))
     assert read_journal(tmp_path / "j")["before"] == RATE

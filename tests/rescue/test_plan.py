@@ -235,7 +235,7 @@ def test_the_age_of_a_snapshot_in_words(seconds: int, words: str) -> None:
 def test_if_nothing_was_lost_nothing_is_planned() -> None:
     assert not plan(BEFORE, answer("3:0", HOLES, {3: 20}))
     assert not plan(BEFORE, answer("3:19", "[]", AFTER))
-    # The type is not needed: most subscriptions of a cluster have no losses.
+    # The type is not needed, because most subscriptions of a cluster have no losses.
     idle = answer("3:0", HOLES, {3: 20}, type="None")
     assert not plan(idle, idle)
     other = plan(BEFORE, answer("7:0", "[]", {7: 20}))

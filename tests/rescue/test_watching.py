@@ -136,7 +136,7 @@ def test_fewer_unchanged_ranges_than_required_are_refused() -> None:
     for limit, code in ((RANGES_MIN - 1, None), (RANGES_MIN - 2, "few-ranges-kept")):
         before, history = at_the_limit(limit)
         history.do("unload")
-        # Ranges after the first missing entry do not count: consumers may acknowledge them again.
+        # Ranges after the first missing entry do not count, because consumers may acknowledge them again.
         for entry_id in (35, 37, 39):
             history.ack(Position(0, entry_id))
         assert code_of(decide(before, history.snapshot())) == code

@@ -60,7 +60,7 @@ fn an_ack_set_is_read_in_both_ways() {
     }
 }
 
-/// A key with an escape: only the general parser reads its line.
+/// A key with an escape, so only the general parser reads its line.
 const ESCAPED: &str = r#""\u0078":null"#;
 
 fn value() -> impl Strategy<Value = String> {

@@ -224,11 +224,11 @@ class Life:
         else:
             return
         if owner is self.owner:
-            # It is not the owner, or has an outdated view of its store: it starts again.
+            # It is not the owner, or has an outdated view of its store, so it starts again.
             self.owner = None
 
     def saved_nothing(self, owner: Owner, attempt: Save) -> None:
-        """Check a save without writes: its state must be that of the previous save."""
+        """Check a save without writes, whose state must be that of the previous save."""
         # The previous save may have raised an error after its last write.
         same = [each for each in (owner.saved, owner.raised) if each and each.state == attempt.state]
         assert same, f"a save wrote nothing of {attempt.state}, after {owner.saved.state}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _few_partitions(spark: SparkSession) -> Iterator[None]:
-    """One partition: opening and committing its state dominates a small micro-batch."""
+    """One partition, because opening and committing its state dominates a small micro-batch."""
     partitions = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     yield

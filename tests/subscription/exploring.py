@@ -192,7 +192,7 @@ def visit(
 
 
 class _Trail:
-    """The worlds on the way to the present one: the next way has most of it in common."""
+    """The worlds on the way to the present one. The next way has most of it in common."""
 
     def __init__(self, make: Callable[[], World], *, forks: bool) -> None:
         self._make, self._forks = make, forks

@@ -219,7 +219,7 @@ class World(MessageWorld):
 
         In each round every back-off ends, every consumer gets permits, and acknowledges its
         messages. With `client_holds` a client acknowledges no message after one that it negatively
-        acknowledged. First an open transaction stays open: it may delay only messages after those that it
+        acknowledged. First an open transaction stays open. It may delay only messages after those that it
         holds. Many states become equal at the start of a round: `known` has the rounds of drained states.
         """
         beside = self._beside()
@@ -300,7 +300,7 @@ class World(MessageWorld):
         self.reads = [position.entry_id for position in self.subscription.next_reads(9, self.now_ms)]
 
     def _skip(self, _: int) -> None:
-        """The first read failed: the caller goes on with the next one."""
+        """The first read failed, so the caller goes on with the next one."""
         self.reads.pop(0)
 
     def _dispatch(self, _: int) -> None:

@@ -112,7 +112,7 @@ class Unload(NamedTuple):
     """The topic is closed and loaded again."""
 
     forged: bool = False
-    """Before, the cursor gets acknowledged entries of a ledger that does not exist: metadata was lost."""
+    """Before, the cursor gets acknowledged entries of a ledger that does not exist. Metadata was lost."""
 
 
 class Wait(NamedTuple):

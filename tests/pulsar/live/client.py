@@ -74,7 +74,7 @@ class Client:
         self._socket.close()
 
     def look_up(self) -> None:
-        """Look the topic up: a broker serves a topic after a lookup."""
+        """Look the topic up, because a broker serves a topic after a lookup."""
         asked = self._ask(CommandType.LOOKUP, topic=self.topic)
         self._wait(CommandType.LOOKUP_RESPONSE, asked)
 
@@ -251,7 +251,7 @@ class Client:
             raise RefusedError(answer.error, answer.message)
 
     def end_transaction_on_topic(self, transaction: tuple[int, int], *, commit: bool) -> None:
-        """End the messages of a transaction: the broker appends a marker."""
+        """End the messages of a transaction; the broker appends a marker."""
         request_id = self._ask(
             CommandType.END_TXN_ON_PARTITION,
             txnid_most_bits=transaction[0],

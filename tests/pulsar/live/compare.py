@@ -80,7 +80,7 @@ def of_broker(dump: dict[str, Any], ledgers: Ledgers, *, individual: bool) -> St
     mark_delete, after = joined(mark_delete, beyond[len(trimmed) :], ledgers)
     consumers = {}
     for each in dump["consumers"]:
-        # Batches that ack sets have acknowledged completely are omitted: the broker leaves them pending.
+        # Batches that ack sets have acknowledged completely are omitted. The broker leaves them pending.
         pending = sorted(
             (Position(*row[:2]), row[2]) for row in each["pending"] if not _is_acked(cursor, *row[:2])
         )

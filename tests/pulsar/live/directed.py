@@ -42,7 +42,7 @@ UNLIMITED = {
     "managedLedgerMaxUnackedRangesToPersist": 10_000,
     "acknowledgmentAtBatchIndexLevelEnabled": True,
 }
-"""Every setting that a case changes: a running broker keeps the values of the case before."""
+"""Every setting that a case changes. A running broker keeps the values of the case before."""
 
 
 class Directed(NamedTuple):

@@ -43,7 +43,7 @@ UNBLOCKING = Ack, Close, EndTransaction, Redeliver, Expire, Skip, Clear
 """The actions that may unblock a subscription: a read then starts on another thread."""
 
 PATIENCE_S = 10.0
-"""How long two states may differ before that is a difference: the broker works on after it answered."""
+"""How long two states may differ before that is a difference. The broker works on after it answered."""
 
 RESTS_ON_S = 2.0
 """How long a broker that rested may take to deliver after the next operation, which may not wake it."""

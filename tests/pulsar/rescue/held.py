@@ -204,7 +204,7 @@ def crashes(
 
 
 def keys(broker: kit.Broker, topic: str, rounds: int, folder: Path) -> Counter[str]:
-    """Unload a Key_Shared subscription many times: no message stays withheld by the helper."""
+    """Unload a Key_Shared subscription many times and check that no message stays withheld by the helper."""
     positions = make(broker, topic, SubscriptionType.KEY_SHARED, 400)
     number_of = {position: number for number, position in enumerate(positions)}
     unacked = set(positions[::2])

@@ -183,7 +183,7 @@ def delete_namespace_bundle(request: Request) -> None:
 
 
 def unsubscribe_namespace(request: Request) -> None:
-    """Delete all subscriptions with one name. Refused if one of them has consumers."""
+    """Delete all subscriptions with the name in the request. Refused if one of them has consumers."""
     found = _subscriptions(request)
     if any(each.consumers for each in found):
         raise HttpError(HTTPStatus.PRECONDITION_FAILED, "Subscription has active connected consumers")
