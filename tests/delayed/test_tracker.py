@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -390,6 +391,19 @@ def test_negative_ids_and_columns_of_different_lengths_change_nothing() -> None:
         with pytest.raises(ValueError, match="length"):
             tracker.add_many(*columns, now_ms=0)
     assert len(tracker) == 0
+
+
+@pytest.mark.parametrize("index", [TimeBuckets(9), TimeWheel(1)], ids=["buckets", "wheel"])
+def test_an_index_accepts_the_least_position_and_refuses_negative_ids(index: DelayedIndex) -> None:
+    index = copy.copy(index)
+    for ledger_id, entry_id in ((-1, 0), (0, -1), (-1, -1)):
+        with pytest.raises(ValueError, match="at least 0"):
+            index.add(1_000, ledger_id, entry_id)
+        with pytest.raises(ValueError, match="at least 0"):
+            index.add_many([1_000], [ledger_id], [entry_id])
+    assert len(index) == 0
+    assert index.add(1_000, 0, 0)
+    assert index.add_many([5_000], [0], [0]) == 1
 
 
 @pytest.mark.parametrize("time", [2**63, -(2**63) - 1, 2**70, -(2**70)])

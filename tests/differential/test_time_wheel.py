@@ -16,10 +16,11 @@ from hypothesis.stateful import rule
 
 import ackwell
 import tests.reference
-from ackwell import CorruptStateError, TimeWheel
+from ackwell import CorruptStateError, LimitError, TimeWheel
 from tests.differential.delayed_machine import DelayedMachine
 from tests.differential.pair import outcome
 from tests.reference.frame import varint, zigzag
+from tests.reference.wheel_stream import ESCAPE_ONES, LEDGER, RUN
 
 
 class WheelMachine(DelayedMachine):
@@ -94,6 +95,80 @@ SLOT = st.tuples(
         lambda late: st.sampled_from([late, sorted(late), sorted(set(late))])
     ),
 )
+
+
+def stream_of_run(ledger_id: int, entry_id: int, tick: int, *numbers: int) -> tuple[int, int]:
+    """Return the bits of a stream with one run, and their count. The tick is a Rice code without low bits.
+
+    `numbers` are the count of messages minus 1, those of the first tick and of each later tick, and the step.
+    """
+    bits = count = 0
+
+    def put(value: int, size: int) -> None:
+        nonlocal bits, count
+        bits, count = bits | value << count, count + size
+
+    def put_number(value: int) -> None:
+        size = max(value.bit_length(), 1)
+        put(size - 1, 6)
+        put(value, size)
+
+    for escape in (RUN, LEDGER):
+        put((1 << ESCAPE_ONES) - 1, ESCAPE_ONES)
+        put(escape, 2)
+    put_number(ledger_id + 1)
+    put_number(entry_id)
+    put((1 << 2 * tick) - 1, 2 * tick + 1)
+    for number in numbers:
+        put_number(number)
+    return bits, count
+
+
+def saved_wheel(start: int, slot_bits: int, messages: int, stream: tuple[int, int]) -> bytes:
+    """Return a saved wheel of 1 ms with one slot."""
+    bits, count = stream
+    body = b"AKTW\x01\x01\x01" + zigzag(start) + bytes([slot_bits]) + varint(messages) + varint(count)
+    body += bits.to_bytes(-(-count // 64) * 8, "little") + b"\0"
+    return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
+def test_a_run_that_ends_after_its_slot_is_refused(engine: Any) -> None:
+    def saved(messages: int) -> bytes:
+        return saved_wheel(0, 3, messages, stream_of_run(2, 5, 5, messages - 1, 1, 1, 1))
+
+    wheel = engine.TimeWheel.from_bytes(saved(3))
+    assert list(wheel) == [(5, 2, 5), (6, 2, 6), (7, 2, 7)]
+    with pytest.raises(CorruptStateError):
+        engine.TimeWheel.from_bytes(saved(4))
+
+
+def test_a_saved_wheel_of_more_than_2_to_the_32_messages_is_refused() -> None:
+    def saved(messages: int) -> bytes:
+        return saved_wheel(0, 3, messages, stream_of_run(2, 5, 5, messages - 1, messages, 1, 0))
+
+    assert len(TimeWheel.from_bytes(saved(2**32))) == 2**32
+    with pytest.raises(LimitError, match="more than 4294967296 messages"):
+        TimeWheel.from_bytes(saved(2**32 + 1))
+
+
+@pytest.mark.parametrize("engine", [ackwell, tests.reference])
+def test_messages_around_a_restored_slot_of_few_ticks_are_due_in_order(engine: Any) -> None:
+    wheel = engine.TimeWheel.from_bytes(saved_wheel(8, 3, 3, stream_of_run(2, 5, 5, 2, 1, 1, 1)))
+    for time in (0, 20, 7, 16, 13, 8):
+        assert wheel.add(time, 3, time)
+    wheel.validate()
+    due = [(0, 3, 0), (7, 3, 7), (8, 3, 8), (13, 2, 5), (13, 3, 13), (14, 2, 6), (15, 2, 7), (16, 3, 16)]
+    assert list(wheel) == [*due, (20, 3, 20)]
+    assert list(zip(*(column.tolist() for column in wheel.pop_due(19, 10)), strict=True)) == due
+
+
+def test_the_reference_reads_ticks_in_any_order() -> None:
+    wheel = ackwell.TimeWheel(1)
+    times = np.random.default_rng(1).integers(0, 500, 2_000)
+    wheel.add_many(times, np.full(2_000, 3), np.arange(2_000))
+    restored: Any = tests.reference.TimeWheel.from_bytes(wheel.to_bytes())
+    assert list(restored) == list(wheel)
 
 
 @given(st.lists(SLOT, max_size=2))

@@ -169,6 +169,9 @@ def test_any_change_of_bytes_is_read_as_protobuf_reads_it_or_refused(
 @example(b"\x08\x01\x10\x00\x1a\x08\x08\x01\x10\x01\x2a\x02\x05\x06")  # a packed ack set
 @example(b"\x08\x01\x10\x00\x1a\x05\x08\x81\x00\x10\x01")  # a varint of more bytes than required
 @example(b"\x08\x01\x10\x00\x1a\x04\x08\x03\x10\x80")  # a varint that is longer than its id
+@example(b"\x08\x01\x10\x00\x1a\x04\x00\x03\x10\x05")  # field 0 as the ledger, the entry and the ack set
+@example(b"\x08\x01\x10\x00\x1a\x04\x08\x03\x00\x05")
+@example(b"\x08\x01\x10\x00\x1a\x06\x08\x03\x10\x05\x00\x07")
 @example(b"\x08\x01\x10\x81\x80\x80\x80\x10")  # an enum beyond 32 bits: the low 32 bits count
 def test_any_bytes_are_read_as_protobuf_reads_them_or_refused(data: bytes) -> None:
     check_against_protobuf(data)
