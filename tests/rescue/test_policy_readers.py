@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from unittest.mock import ANY
 
@@ -27,8 +29,15 @@ LAG = (
 )
 
 
-def reader(backlog: Any = 0, consumers: int = 1) -> dict[str, Any]:
-    return {"msgBacklog": backlog, "consumers": [{"address": "/127.0.0.1:9"}] * consumers}
+OLD_COPY = (
+    "1 of the 2 brokers may have an old copy of the topic policies of shop/eu. If a topic moves to such a "
+    "broker, the broker delivers messages of held subscriptions"
+)
+
+
+def reader(backlog: Any = 0, consumers: int = 1, connected_s: float = 70) -> dict[str, Any]:
+    since = datetime.fromtimestamp(time.time() - connected_s).astimezone().isoformat()
+    return {"msgBacklog": backlog, "consumers": [{"connectedSince": since}] * consumers}
 
 
 def events(*readers: Any) -> dict[str, Any]:
@@ -63,8 +72,9 @@ def cluster(served: dict[str, Any]) -> Iterator[tuple[Admin, list[Any]]]:
         answers(reader(), reader()),
         # A reader that connected again does not acknowledge its last entry again.
         answers(reader(1), reader()),
-        # A broker without a bundle reads all policies before it loads its first topic.
+        # The reader of a broker without a bundle reconnects within a minute, or there is none.
         answers(reader(), second="shop/west"),
+        answers(reader(connected_s=1), reader(connected_s=1), second="shop/west"),
         # The namespace `shop/eu2` has other policies.
         answers(reader(), second="shop/eu2"),
         answers() | {f"{EVENTS}/stats": None, f"{EVENTS}/partitioned-stats": events(reader(), reader())},
@@ -92,6 +102,35 @@ def test_a_broker_that_does_not_read_is_waited_for_and_reported(
     assert pauses == []
 
 
+def test_a_broker_without_a_bundle_is_waited_for_until_its_reader_must_have_reconnected(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses = recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers")
+    since = [reader(connected_s=70), reader(connected_s=60), reader(connected_s=1)]
+
+    def stats(handler: FakeBroker) -> None:
+        handler.answer(events(since.pop()))
+
+    with cluster(answers(second="shop/west") | {f"{EVENTS}/stats": stats}) as (admin, _):
+        assert list(wait_until_read(admin, [TOPIC])) == [UnreadPolicies("shop/eu", OLD_COPY, "waiting")]
+    assert (pauses, since) == ([0.5, 0.5], [])
+    reloaded = answers(reader(connected_s=1), second="shop/west")
+    with cluster(reloaded) as (admin, _):
+        assert list(wait_until_read(admin, [TOPIC], 0)) == [UnreadPolicies("shop/eu", OLD_COPY, "unread")]
+
+
+def test_a_short_lag_is_not_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers")
+    left = [events(reader(), reader(5))]
+
+    def stats(handler: FakeBroker) -> None:
+        handler.answer(left.pop() if left else events(reader(), reader()))
+
+    with cluster(answers() | {f"{EVENTS}/stats": stats}) as (admin, _):
+        assert list(wait_until_read(admin, [TOPIC])) == []
+    assert pauses == [0.5]
+
+
 def test_the_wait_ends_when_the_last_broker_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses = recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers")
     left = [events(reader(), reader(5)), events(reader())]
@@ -112,6 +151,10 @@ def test_the_wait_ends_when_the_last_broker_has_read(monkeypatch: pytest.MonkeyP
         answers(reader()) | {"/admin/v2/brokers/east/127.0.0.1%3A2/ownedNamespaces": []},
         answers(reader()) | {f"{EVENTS}/stats": None},
         answers(reader()) | {f"{EVENTS}/stats": {}},
+        answers({"msgBacklog": 0, "consumers": [{"address": "/127.0.0.1:9"}]}),
+        answers({"msgBacklog": 0, "consumers": [{"connectedSince": "now"}]}),
+        answers({"msgBacklog": 0, "consumers": [{"connectedSince": None}]}),
+        answers({"msgBacklog": 0, "consumers": 1}),
     ],
 )
 def test_a_namespace_that_cannot_be_checked_is_reported_at_once(

@@ -396,8 +396,13 @@ class Admin:
 
     def ask(self, path: str) -> Any:
         """Return the JSON answer of a path; None for an empty answer. Raises `StatsError`."""
+        return self.ask_timed(path)[0]
+
+    def ask_timed(self, path: str) -> tuple[Any, int | None]:
+        """Return the answer as `ask` does, and its time by the broker's clock (None without a date)."""
         answer = self._get(path)
-        return self._parse(answer, self.endpoint.address(path)) if answer.body.strip() else None
+        document = self._parse(answer, self.endpoint.address(path)) if answer.body.strip() else None
+        return document, answer.time_ms
 
     def change(self, method: str, path: str, body: Any = None) -> None:
         """Send a request that changes something; see `Endpoint.change`."""

@@ -6,12 +6,19 @@ cached policies. After a crash of the broker that owns `__change_events`, the re
 reconnect with a growing delay, up to a minute. Until then, these brokers load topics without the holds that
 were set in between. The admin API shows a policy only on the broker that owns the topic, so it does not show
 the lag of the next owner. It shows the readers that are connected.
+
+A broker without a bundle may have a reader too: a request for a policy of the namespace creates one, even if
+another broker answers the request. The admin API does not show which brokers have one. If fewer readers are
+connected than there are brokers, a missing one may reconnect until a minute after `__change_events` was
+loaded.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ackwell.cluster.admin import topic_path
@@ -32,6 +39,8 @@ _BACKLOG_READ: Final = 1
 
 After a reconnection, a reader receives its last entry again, and does not acknowledge it.
 """
+_RECONNECTED_MS: Final = 65_000
+"""How long after `__change_events` was loaded every reader has reconnected."""
 
 
 class UnreadPolicies(NamedTuple):
@@ -63,19 +72,23 @@ def wait_until_read(
     Yield each namespace that the call waits for, and after `seconds` each one in which a broker still lags.
     Also yield each namespace that cannot be checked. A cluster with one broker is not checked, because
     after a restart its broker reads all policies before it loads a topic.
+
+    A wait of less than a second is not announced, because a reader acknowledges 0.1 s after it has read.
     """
     namespaces = sorted({TopicName.parse(topic).in_namespace for topic in topics})
     if not namespaces or len(admin.brokers()) == 1:
         return
     deadline = time.monotonic() + seconds
+    earlier: set[str] = set()
     announced: set[str] = set()
     while True:
         found = list(_unread(admin.renewed(), namespaces))
         lagging = {each.namespace for each in found if each.state == "waiting"}
         if not lagging or time.monotonic() >= deadline:
             break
-        yield from (each for each in found if each.namespace in lagging - announced)
-        announced |= lagging
+        yield from (each for each in found if each.namespace in (lagging & earlier) - announced)
+        announced |= lagging & earlier
+        earlier = lagging
         time.sleep(_PAUSE_S)
     for each in found:
         yield each if each.state == "unknown" else each._replace(state="unread")
@@ -119,28 +132,49 @@ def _unread(admin: Admin, namespaces: list[str]) -> Iterator[UnreadPolicies]:
         except StatsError as error:
             yield _unchecked(namespace, error)
             continue
-        if readers < len(owners):
-            reason = (
-                f"{len(owners) - readers} of the {len(owners)} brokers with bundles of {namespace} "
-                f"({', '.join(owners)}) have not read the latest topic policies. If a topic moves to such a "
-                "broker, the broker delivers messages of held subscriptions"
+        if readers.number < len(owners):
+            lag = (
+                f"{len(owners) - readers.number} of the {len(owners)} brokers with bundles of {namespace} "
+                f"({', '.join(owners)}) have not read the latest topic policies"
             )
-            yield UnreadPolicies(namespace, reason, "waiting")
+        elif readers.number < len(brokers) and readers.connected_ms < _RECONNECTED_MS:
+            lag = (
+                f"{len(brokers) - readers.number} of the {len(brokers)} brokers may have an old copy of the "
+                f"topic policies of {namespace}"
+            )
+        else:
+            continue
+        risk = "If a topic moves to such a broker, the broker delivers messages of held subscriptions"
+        yield UnreadPolicies(namespace, f"{lag}. {risk}", "waiting")
 
 
-def _readers(admin: Admin, namespace: str) -> int:
-    """Return the number of readers that have read the topic policies of a namespace."""
+class _Readers(NamedTuple):
+    """The readers that have read the topic policies of a namespace."""
+
+    number: int
+    connected_ms: float
+    """The time since the first of them connected; `__change_events` was loaded earlier."""
+
+
+def _readers(admin: Admin, namespace: str) -> _Readers:
+    """Return the readers that have read the topic policies of a namespace."""
     path = topic_path(f"persistent://{namespace}/__change_events")
     try:
-        stats = admin.ask(f"{path}/stats")
+        stats, now_ms = admin.ask_timed(f"{path}/stats")
     except OwnerError:
         raise
     except StatsError:
-        stats = admin.ask(f"{path}/partitioned-stats")
+        stats, now_ms = admin.ask_timed(f"{path}/partitioned-stats")
     subscriptions: Any = stats.get("subscriptions") if isinstance(stats, dict) else None
     if not isinstance(subscriptions, dict):
         raise StatsError("expected the subscriptions of a topic", admin.endpoint.address(path))
-    return sum(name.startswith(_READER) and _has_read(each) for name, each in subscriptions.items())
+    readers = [each for name, each in subscriptions.items() if name.startswith(_READER) and _has_read(each)]
+    try:
+        since_ms = [_connected_since_ms(consumer) for each in readers for consumer in each["consumers"]]
+    except (TypeError, KeyError, ValueError, OverflowError):
+        reason = "expected the time since which a reader has been connected"
+        raise StatsError(reason, admin.endpoint.address(path)) from None
+    return _Readers(len(readers), (now_ms or time.time() * 1000) - min(since_ms, default=inf))
 
 
 def _has_read(subscription: Any) -> bool:
@@ -149,6 +183,11 @@ def _has_read(subscription: Any) -> bool:
         return False
     backlog = subscription.get("msgBacklog")
     return isinstance(backlog, int) and backlog <= _BACKLOG_READ
+
+
+def _connected_since_ms(consumer: Any) -> float:
+    """Return the time of a consumer's connection."""
+    return datetime.fromisoformat(consumer["connectedSince"]).timestamp() * 1000
 
 
 def _unchecked(namespace: str, error: StatsError) -> UnreadPolicies:
