@@ -452,15 +452,23 @@ def requested(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return values
 
 
-@pytest.mark.parametrize(("names", "slice_values"), [(1, 1_200), (2, 2_400), (800, 4_800)])
-def test_a_slice_is_larger_if_the_events_have_more_names(
-    names: int, slice_values: int, requested: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("names", "has_dictionary", "slice_values"),
+    [(1, True, 1_200), (2, True, 2_400), (800, True, 4_800), (800, False, 2_400)],
+)
+def test_a_slice_is_larger_if_a_dictionary_shows_many_names(
+    names: int,
+    has_dictionary: bool,
+    slice_values: int,
+    requested: list[int],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(parquet, "_SLICE_VALUES_OF_ONE", 1_200)
     monkeypatch.setattr(parquet, "_SLICE_VALUES", 2_400)
     monkeypatch.setattr(parquet, "_SLICE_VALUES_OF_MANY", 4_800)
     events = [Event("t", f"s{n % names}", n, Kind.ACK, ledger_id=3, entry_id=n) for n in range(800)]
-    layouts.parquet(events, tmp_path)
+    layouts.parquet(events, tmp_path, use_dictionary=has_dictionary)
     with Watched(str(tmp_path / "part-0.parquet")) as file:
         assert sum(len(columns.ledger_ids) for columns in file.columns()) == 800
     assert requested == [slice_values]

@@ -62,6 +62,7 @@ def test_chunks_are_those_of_pyarrow(options: dict[str, Any]) -> None:
             assert (path, chunk.values) == (column.path_in_schema, column.num_values)
             assert chunk.uncompressed_bytes == column.total_uncompressed_size
             assert chunk.is_dictionary == (set(column.encodings) <= NAMES)
+            assert chunk.has_dictionary == column.has_dictionary_page
             statistics = column.statistics
             assert chunk.nulls == (statistics.null_count if statistics else None)
             has_bounds = path in ("one", "texts", "some", "small", "words.list.element")

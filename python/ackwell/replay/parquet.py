@@ -43,8 +43,9 @@ _SLICE_VALUES_OF_MANY: Final = 1 << 21
 slice then has several events of each subscription."""
 
 _NAME_BYTES_OF_MANY: Final = 2
-"""If a column of names has at least this many bytes per row, each name takes a code of 16 bits or more. The
-row group is then assumed to mix tens of thousands of subscriptions."""
+"""If a column of names with a dictionary has at least this many bytes per row, each name takes a code of 16
+bits or more, or the dictionary became too large. The row group is then assumed to mix tens of thousands of
+subscriptions. Without a dictionary, the number of names is unknown."""
 
 _BUFFER: Final = 1 << 20
 """The number of bytes of a column that are read at a time."""
@@ -351,7 +352,10 @@ def _slice_values(group: RowGroup, chosen: _Choice) -> int:
     names = [group[path] for name, path in chosen.read.items() if name in _NAMES]
     if not names:
         return _SLICE_VALUES_OF_ONE
-    has_many = any(chunk.uncompressed_bytes >= _NAME_BYTES_OF_MANY * chunk.values for chunk in names)
+    has_many = any(
+        chunk.has_dictionary and chunk.uncompressed_bytes >= _NAME_BYTES_OF_MANY * chunk.values
+        for chunk in names
+    )
     return _SLICE_VALUES_OF_MANY if has_many else _SLICE_VALUES
 
 

@@ -25,6 +25,9 @@ _DICTIONARY_ENCODINGS: Final = frozenset([0, 2, 3, 4, 8])
 """The encodings of a chunk that PyArrow can read as a dictionary: PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED
 and RLE_DICTIONARY."""
 
+_CODES: Final = frozenset([2, 8])
+"""The encodings of values that a dictionary contains: PLAIN_DICTIONARY and RLE_DICTIONARY."""
+
 
 class Chunk(NamedTuple):
     """One column of a row group, and its statistics. A missing or unusable statistic is None."""
@@ -33,6 +36,8 @@ class Chunk(NamedTuple):
     uncompressed_bytes: int
     is_dictionary: bool
     """Whether PyArrow can read the values as a dictionary."""
+    has_dictionary: bool
+    """Whether the writer stored a dictionary. If it became too large, the other values are plain."""
     nulls: int | None
     least: str | int | None
     greatest: str | int | None
@@ -184,6 +189,7 @@ def _chunk(fields: Fields) -> tuple[str, Chunk] | None:
         values=fields.get(5, -1),
         uncompressed_bytes=max(0, fields.get(6, 0)),
         is_dictionary=_DICTIONARY_ENCODINGS.issuperset(fields.get(2, [-1])),
+        has_dictionary=not _CODES.isdisjoint(fields.get(2, ())),
         nulls=statistics.get(3),
         least=least,
         greatest=greatest,
