@@ -474,6 +474,22 @@ def test_a_slice_is_larger_if_a_dictionary_shows_many_names(
     assert requested == [slice_values]
 
 
+@pytest.mark.parametrize("column", [b"topic", b"subscription"])
+def test_a_row_group_whose_footer_names_a_column_in_another_way_is_read(
+    column: bytes, tmp_path: Path
+) -> None:
+    """PyArrow reads columns by their number. Only the statistics of the column are unknown."""
+    names = [{"topic": f"t{n % 3}", "subscription": f"s{n % 3}"} for n in range(30)]
+    rows = [
+        {**each, "sequence": n, "kind": "ack", "ledger_id": 3, "entry_id": n} for n, each in enumerate(names)
+    ]
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), file, store_schema=False)
+    before, _, after = file.read_bytes().rpartition(column)
+    file.write_bytes(before + column[:-1] + b"_" + after)
+    assert len(replay_files([file])) == 3
+
+
 def test_kinds_are_found_in_slices_and_dictionaries_only_in_one_row(
     requested: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -349,12 +349,14 @@ class _Choice(NamedTuple):
 
 def _slice_values(group: RowGroup, chosen: _Choice) -> int:
     """Return the number of values to decode at a time from a row group."""
-    names = [group[path] for name, path in chosen.read.items() if name in _NAMES]
+    names = [path for name, path in chosen.read.items() if name in _NAMES]
     if not names:
         return _SLICE_VALUES_OF_ONE
+    # A damaged or unusual footer may give the chunk another path than the schema.
+    chunks = filter(None, map(group.get, names))
     has_many = any(
         chunk.has_dictionary and chunk.uncompressed_bytes >= _NAME_BYTES_OF_MANY * chunk.values
-        for chunk in names
+        for chunk in chunks
     )
     return _SLICE_VALUES_OF_MANY if has_many else _SLICE_VALUES
 
