@@ -155,6 +155,25 @@ def test_every_line_that_is_not_an_event_is_listed_up_to_a_limit(tmp_path: Path)
     assert ackwell("replay", str(first), "--keep-going").code == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"kind": "%s"},
+        {"kind": "ack", "ledger_id": "%s"},
+        {"topic": ["%s"]},
+        {"kind": "ack", "ack_set": ["%s"]},
+    ],
+)
+def test_the_problem_of_a_line_does_not_repeat_a_long_value(line: dict[str, Any], tmp_path: Path) -> None:
+    """A line has up to 16 MiB, and 20 lines of a file are listed."""
+    names = {"topic": "t", "subscription": "s", "kind": "ack", "entry_id": 1}
+    file = tmp_path / "long.jsonl"
+    file.write_text(json.dumps(names | line).replace("%s", 100_000 * "a") + "\n")
+    (problem,) = json.loads(ackwell("events", "check", "--format", "json", str(file)).out)
+    assert "aaa" in problem["problem"]
+    assert len(problem["problem"]) < 1_100
+
+
 def test_a_saved_cursor_is_converted_and_compared(tmp_path: Path) -> None:
     from ackwell.store import SqliteStore
 

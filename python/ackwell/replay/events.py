@@ -29,6 +29,8 @@ SCHEMA_VERSION: Final = 1
 """The version of the schema. A changed meaning of a field or kind increments it; a new optional field does
 not."""
 
+REASON_CHARACTERS: Final = 1_000
+"""The maximum length of the reason of an error. A longer reason is shortened in its middle."""
 
 ENTRY_ID_MAX: Final = INT64_MAX - 1
 """The greatest valid entry id. The number of entries of a ledger is one more, and must fit into an int64."""
@@ -278,9 +280,21 @@ def event_from_fields(
             check(values)
         _check_complete(kind, values)
     except (ValueError, LimitError) as error:
-        raise EventError(str(error), file=file, line=line) from None
+        raise EventError(shortened_reason(str(error)), file=file, line=line) from None
     values.setdefault("sequence", line or 0)
     return Event(**values | {"kind": kind, "file": file})
+
+
+def shortened_reason(text: str) -> str:
+    """Return an error message without its middle if it is long, because it may contain a value of many MB.
+
+    >>> len(shortened_reason("kind is " + 1_000_000 * "a")), shortened_reason("no kind")
+    (1003, 'no kind')
+    """
+    if len(text) <= REASON_CHARACTERS:
+        return text
+    half = REASON_CHARACTERS // 2
+    return f"{text[:half]}...{text[-half:]}"
 
 
 def _check_strings(values: dict[str, Any]) -> None:

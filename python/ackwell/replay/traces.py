@@ -20,7 +20,7 @@ from ackwell.errors import EventError
 from ackwell.object_paths import AnyPath, ObjectPath, path_text
 from ackwell.regular_files import open_regular
 from ackwell.replay.event_columns import NULL, Columns, columns_of
-from ackwell.replay.events import EFFECTS, Event, Kind, event_from_fields
+from ackwell.replay.events import EFFECTS, Event, Kind, event_from_fields, shortened_reason
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +69,7 @@ class TraceParser:
         except ValueError as error:
             is_torn = str(error).startswith("not JSON") and not text.endswith("\n")
             torn = "; the file ends here: was its last line torn?" if is_torn else ""
-            raise EventError(f"{error}{torn}", file=self._file, line=line) from None
+            raise EventError(shortened_reason(f"{error}{torn}"), file=self._file, line=line) from None
         event = event_from_fields(fields, file=self._file, line=line)
         if event.kind is Kind.META:
             self.reader.set_defaults(event.topic, event.subscription)
