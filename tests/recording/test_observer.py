@@ -662,6 +662,10 @@ def test_the_parts_of_a_batch_add_up() -> None:
     for words in ((0b1110,), (0b0111,), (-1, 5), (-1,)):
         recording.note_acknowledged((ORDERS, "s"), (3, 0), words)
     assert recording.acked_entries[ORDERS, "s"][3, 0].ack_set == (0b0110,)
+    # The last parts complete the entry, also if the words have no bit.
+    recording.note_acknowledged((ORDERS, "s"), (3, 0), (0b1001,))
+    recording.note_acknowledged((ORDERS, "s"), (3, 1), (0,))
+    assert [each.ack_set for each in recording.acked_entries[ORDERS, "s"].values()] == [None, None]
     recording.note_acknowledged((ORDERS, "s"), (3, 0))
     recording.note_acknowledged((ORDERS, "s"), (3, 0), (0b1110,))
     assert recording.acked_entries[ORDERS, "s"][3, 0].ack_set is None

@@ -191,6 +191,9 @@ class Recording:
             # A word that is missing in one of the sets is zero: all messages of the word are acknowledged.
             words = before.ack_set
             ack_set = None if words is None else tuple(a & b for a, b in zip(ack_set, words, strict=False))
+        if ack_set is not None and not any(ack_set):
+            # The parts together are the whole entry.
+            ack_set = None
         acked[position] = AckedEntry(self.consumers, ack_set)
 
     def drop_parts(self, name: tuple[str, str]) -> None:
