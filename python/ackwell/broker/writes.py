@@ -94,7 +94,7 @@ class MemoryState(CursorState):
 
     @classmethod
     def held(cls, state: CursorState) -> Self:
-        """Return a state as a broker holds it in memory. O(ranges).
+        """Return a state as a broker holds it in memory. O(ranges · log(ledgers)).
 
         The broker drops the ack set of an entry when the whole entry is acknowledged individually. If the
         mark-delete position moves past an ack set, the ack set stays in memory until the next write.
@@ -103,9 +103,12 @@ class MemoryState(CursorState):
         existing = ranges.copy()
         existing.remove_up_to(*mark_delete)
         if ledgers is not None:
-            entries = dict(ledgers)
             for ledger_id in existing.ledger_ids():
-                existing.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
+                try:
+                    entries = ledgers.entries(ledger_id)
+                except KeyError:
+                    entries = 0
+                existing.remove_range(ledger_id, entries - 1, INT64_MAX)
         ack_sets = state.batch_deleted or {}
         if isinstance(ack_sets, CountedAckSets):
             # `CountedAckSets` contain no ack set of a wholly acknowledged entry, so there are no obsolete
