@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +15,7 @@ import pytest
 from ackwell import Cursor, Ledgers, PositionInfo
 from ackwell.cli import console, what_if_command
 from ackwell.diagnosis.inspection import inspect
-from ackwell.replay.checking import LINES
+from ackwell.replay.checking import LINES, check_events
 from tests.broker.answers import answer, holes
 from tests.commands import ackwell, held
 from tests.rescue.scripted import FakeAdmin
@@ -172,6 +173,21 @@ def test_the_problem_of_a_line_does_not_repeat_a_long_value(line: dict[str, Any]
     (problem,) = json.loads(ackwell("events", "check", "--format", "json", str(file)).out)
     assert "aaa" in problem["problem"]
     assert len(problem["problem"]) < 1_100
+
+
+def test_the_memory_of_a_check_does_not_grow_with_the_invalid_lines(tmp_path: Path) -> None:
+    file = tmp_path / "long.jsonl"
+    line = json.dumps({"topic": "t", "subscription": "s", "kind": 1_000_000 * "a"}) + "\n"
+    peaks = []
+    for lines in (4, LINES):
+        file.write_text(lines * line)
+        tracemalloc.start()
+        try:
+            assert len(check_events([file])) == lines
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 2 * len(line)
 
 
 def test_a_saved_cursor_is_converted_and_compared(tmp_path: Path) -> None:

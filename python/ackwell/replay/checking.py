@@ -113,14 +113,15 @@ def _lines(path: AnyPath) -> Iterator[Problem]:
 
     If there are more invalid lines, the last problem has their number.
     """
-    first: list[EventError] = []
+    # Store no errors, because the frames of their tracebacks refer to the whole lines.
+    first: list[Problem] = []
     count = 0
 
     def note(error: EventError) -> None:
         nonlocal count
         count += 1
         if len(first) < LINES:
-            first.append(error)
+            first.append(_of_line(error))
 
     try:
         for _ in trace_columns(path, note):
@@ -128,7 +129,7 @@ def _lines(path: AnyPath) -> Iterator[Problem]:
     except EventError as error:
         # The file is damaged, and nothing after this line can be read.
         note(error)
-    yield from map(_of_line, first)
+    yield from first
     if count > LINES:
         yield Problem(str(path), "", f"{count - LINES:,} more lines are not events", "correct the lines")
 
