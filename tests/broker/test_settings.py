@@ -141,6 +141,12 @@ def test_what_is_not_a_setting_is_refused_with_an_example(given: str) -> None:
     assert repr(given) in str(caught.value)
 
 
+@pytest.mark.parametrize("given", [None, 5, b"maxMessageSize=1", ["maxMessageSize=1"]])
+def test_a_setting_that_is_not_a_text_is_refused(given: object) -> None:
+    with pytest.raises(TypeError, match=f"broker_conf contains a value of type {type(given).__name__}; "):
+        BrokerSettings().with_values([given])  # type: ignore[list-item]
+
+
 def test_the_rate_of_writes_is_a_number() -> None:
     name = "managedLedgerDefaultMarkDeleteRateLimit"
     assert BrokerSettings.of("5.0.1").cursor_writes_per_second == 1

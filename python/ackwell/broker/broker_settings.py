@@ -296,7 +296,8 @@ def require_texts(name: str, values: object, example: str) -> None:
 def assigned(assignments: Iterable[str]) -> dict[str, str]:
     """Split settings `name=value` into names and values; the last value of a name applies.
 
-    Raises `TypeError` for a value that is not a list, and `ValueError` for a text without a name or `=`.
+    Raises `TypeError` for a value that is not a list of texts, and `ValueError` for a text without a name or
+    `=`.
 
     >>> assigned(["maxMessageSize = 1000"])
     {'maxMessageSize': '1000'}
@@ -304,6 +305,11 @@ def assigned(assignments: Iterable[str]) -> dict[str, str]:
     require_texts("broker_conf", assignments, _EXAMPLE)
     values = {}
     for assignment in assignments:
+        if not isinstance(assignment, str):
+            kind = type(assignment).__name__
+            raise TypeError(
+                f"broker_conf contains a value of type {kind}; expected texts, such as {_EXAMPLE}"
+            )
         name, separator, value = assignment.partition("=")
         if not separator or not name.strip():
             raise ValueError(f"not a broker setting: {assignment!r}; expected name=value, such as {_EXAMPLE}")
