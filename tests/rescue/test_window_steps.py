@@ -423,7 +423,8 @@ def test_nothing_is_unloaded_if_a_hold_fails(calls: list[Any], monkeypatch: pyte
     assert isinstance(first.error, RefusedError)
     assert "unload" not in str(fake.done)
     assert ("open", TOPIC) not in fake.done
-    assert made.folder.exists()
+    # No hold remains, and the next run begins again.
+    assert not made.folder.exists()
 
 
 def test_nothing_is_unloaded_if_a_broker_has_not_read_the_holds(

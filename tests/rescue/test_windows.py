@@ -308,6 +308,40 @@ def test_an_unload_without_a_subscription_protects_all(there: Cluster) -> None:
     assert ackwell("rescue", "unload", TOPIC, "--no-hold", "--admin", there.url).code == 2
 
 
+def test_an_unload_that_did_not_unload_begins_again_in_the_next_run(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = there.fill()
+    with_type(there)
+    unload = ("unload", TOPIC, "--yes")
+    with monkeypatch.context() as patched:
+        patched.setattr(windows, "wait_until_read", lambda *_: [LAGS])
+        assert LAGS.error in rescue(there, *unload, code=3)
+    assert (list(Path().glob("*.window")), there.rates) == ([], {})
+    assert f"{TOPIC} is unloaded\n" in rescue(there, *unload)
+    assert sum(path.endswith("/unload") for _, path in there.asked) == 1
+    assert there.acked() == set(positions[1::2])
+
+
+def test_a_completed_run_does_not_claim_that_it_unloaded(
+    there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there.fill()
+    with_type(there)
+    unload = ("unload", TOPIC, "--yes")
+
+    def fails(*_: object) -> Iterator[windows.Result]:
+        raise StatsError("no answer", TOPIC)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(windows, "wait_until_read", fails)
+        assert "still held" not in rescue(there, *unload, code=1)
+    text = rescue(there, *unload)
+    assert "If it did not unload the topic, run the command again" in text
+    assert there.rates == {}
+    assert f"{TOPIC} is unloaded\n" in rescue(there, *unload)
+
+
 def kill(there: Cluster, at: int, *arguments: str) -> int:
     """Run a command, and kill it at a step; return its exit code."""
     words = [sys.executable, "-m", "ackwell", "rescue", *arguments]

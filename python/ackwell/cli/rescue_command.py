@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -801,13 +801,18 @@ def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:
         names = None
     failed = _print_results(unload_window(connection, folder, topic, names))
     if not failed:
-        _print_line(
-            f"{topic} is unloaded" if names else f"{topic} is unloaded; no subscription needed protection"
-        )
+        _print_line(f"{topic}{_unloaded(names)}")
     for name in folder.names() if folder.file.exists() else ():
         if folder.journal(name).exists():
             _print_line(f"still held: {name[1]!r} of {name[0]}, journal {folder.journal(name)}")
     return EXIT_REFUSED if failed else 0
+
+
+def _unloaded(names: Sequence[tuple[str, str]] | None) -> str:
+    """Return the result of an unload of a topic in words; `names` are as for `unload_window`."""
+    if names is None:
+        return ": the interrupted run is completed. If it did not unload the topic, run the command again"
+    return " is unloaded" if names else " is unloaded; no subscription needed protection"
 
 
 def _print_results(results: Iterable[Result]) -> int:

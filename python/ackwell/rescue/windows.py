@@ -416,8 +416,9 @@ def unload_window(
     """Call `begin` for `names`, unload a topic, and call `end`. Yield errors of `begin` and results of `end`.
 
     If `names` is None, only call `end`, to complete an interrupted run. If a hold or a snapshot fails, or if
-    a broker has not read the holds, nothing is unloaded. If every result is a success, the folder of the
-    window is deleted.
+    a broker has not read the holds, nothing is unloaded. The folder of the window is deleted if every result
+    is a success. It is also deleted if nothing was unloaded and no hold remains, so that the next run begins
+    again.
     """
     failed = False
     if names is not None:
@@ -430,10 +431,11 @@ def unload_window(
             # Look up the broker now. After the unload, the helper must attach without any delay.
             connection.open(topic)
             connection.change("unload", "PUT", topic, "", "unload")
+    unloaded = names is None or not failed
     for result in end(connection, window):
         failed = failed or result.error is not None
         yield result
-    if not failed:
+    if not failed or not (unloaded or any(window.journal(name).exists() for name in window.names())):
         shutil.rmtree(window.folder)
 
 
