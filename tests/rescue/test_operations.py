@@ -308,7 +308,7 @@ def test_the_hold_of_a_run_that_died_is_released_by_the_next_one_with_a_hold_or_
     seen: list[str] = []
 
     @contextmanager
-    def held(*names: object, check: Callable[[], None]) -> Iterator[None]:
+    def held(*names: object, check: Callable[[], None], keeps: Callable[[], bool]) -> Iterator[None]:
         seen.append("held")
         yield
         seen.append("released")

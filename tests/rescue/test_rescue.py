@@ -22,6 +22,7 @@ from ackwell.cluster.admin import Admin
 from ackwell.cluster.credentials import Token
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.devbroker import Broker
+from ackwell.errors import AckwellError, StatsError
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import (
     BrokerError,
@@ -283,6 +284,28 @@ def test_a_crash_between_the_restore_and_the_release_of_an_unload_leaves_the_hol
     assert there.acked() == set(positions[1::2])
     whats = [json.loads(line)["what"] for line in Path("ackwell-rescue.audit.jsonl").read_text().splitlines()]
     assert whats == ["hold", "unload", "acknowledge", "acknowledge", "release"]
+
+
+@pytest.mark.parametrize("error", [AckwellError("no connection"), StatsError("no answer", TOPIC)])
+def test_a_failed_restore_of_an_unload_leaves_the_hold(
+    error: AckwellError, there: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    positions = there.fill()
+    with_type(there)
+    unload = ("rescue", "unload", TOPIC, NAME, "--admin", there.url, "--journal", "j", "--yes")
+
+    def fails(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(operations, "restore_after_unload", fails)
+        done = ackwell(*unload)
+    assert (done.code, done.err) == (1, f"error: {error}\n")
+    assert done.out == "still held, journal j: run the command again, or `ackwell rescue release`\n"
+    assert (len(there.rates), len(there.acked())) == (1, 4)
+    done = ackwell(*unload)
+    assert (done.code, done.err, there.rates) == (0, "", {})
+    assert there.acked() == set(positions[1::2])
 
 
 def test_hold_its_printed_end_and_unload_work_on_the_dev_broker(

@@ -130,11 +130,13 @@ def held(
     journal: str | Path,
     *,
     check: Callable[[], None] = lambda: None,
+    keeps: Callable[[], bool] = lambda: False,
 ) -> Iterator[None]:
     """Hold a subscription during a `with` block. Release it at the end of the block, even after an error.
 
     If the broker does not answer, the release is retried for two minutes. If the release still fails, or if
-    `check` raises an error, the hold and its journal remain. `release` describes `check`.
+    `check` raises an error, the hold and its journal remain. `release` describes `check`. The hold also
+    remains if `keeps` returns True at the end of the block.
     """
     journal = Path(journal)
     if journal.exists():
@@ -144,7 +146,7 @@ def held(
         hold(connection, topic, subscription, journal)
         yield
     finally:
-        if journal.exists():
+        if journal.exists() and not keeps():
             for attempt in range(_RELEASE_ATTEMPTS_MAX):
                 try:
                     release(connection, journal, check=check)

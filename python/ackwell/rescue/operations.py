@@ -44,8 +44,9 @@ def unload(
     the last step. If a snapshot exists at the start, an earlier run was interrupted. The call then completes
     that run and does not unload the topic again.
 
-    If a broker lost restored acknowledgments before the release, the call raises `AckwellError`, and the hold
-    and the snapshot remain. Without `hold`, consumers may receive messages that they had acknowledged.
+    If the unload or the restore fails, the call raises `AckwellError`, and the hold and the snapshot remain.
+    The same applies if a broker lost restored acknowledgments before the release. Without `hold`, consumers
+    may receive messages that they had acknowledged.
 
     If a broker has not read the hold after a wait, the call raises `AckwellError` and does not unload.
     `on_note` is called as in `check_read`.
@@ -62,8 +63,14 @@ def unload(
         for made in restored:
             check_restored(made, connection)
 
+    def keeps() -> bool:
+        # The snapshot exists, so the topic may be unloaded, but no restore has succeeded.
+        return kept.exists() and not restored
+
     holding: AbstractContextManager[None] = (
-        held(connection, *name, journal, check=check) if hold or journal.exists() else nullcontext()
+        held(connection, *name, journal, check=check, keeps=keeps)
+        if hold or journal.exists()
+        else nullcontext()
     )
     with holding:
         unloads = not kept.exists()
