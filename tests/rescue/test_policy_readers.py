@@ -10,7 +10,7 @@ from unittest.mock import ANY
 
 import pytest
 
-from ackwell.cluster.admin import Admin
+from ackwell.cluster.admin import REQUESTS_AT_ONCE, Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.errors import AckwellError
 from ackwell.rescue.policy_readers import UnreadPolicies, check_read, wait_until_read
@@ -40,6 +40,9 @@ def reader(backlog: Any = 0, consumers: int = 1, connected_s: float = 70) -> dic
     return {"msgBacklog": backlog, "consumers": [{"connectedSince": since}] * consumers}
 
 
+TIMELESS = {"msgBacklog": 0, "consumers": [{"connectedSince": None}]}
+
+
 def events(*readers: Any) -> dict[str, Any]:
     """Return the statistics of the topic of the policies."""
     named = {f"__system_reader-reader-{number}": each for number, each in enumerate(readers)}
@@ -60,6 +63,10 @@ def answers(*readers: Any, second: str = "shop/eu", brokers: tuple[str, ...] = (
     }
 
 
+FAILS_FROM = {f"{EVENTS}/stats": 2, "/admin/v2/brokers/east": 3}
+"""The number of the first request after the one that showed a lag."""
+
+
 @contextmanager
 def cluster(served: dict[str, Any]) -> Iterator[tuple[Admin, list[Any]]]:
     with broker(served) as (url, asked):
@@ -77,7 +84,8 @@ def cluster(served: dict[str, Any]) -> Iterator[tuple[Admin, list[Any]]]:
         answers(reader(connected_s=1), reader(connected_s=1), second="shop/west"),
         # The namespace `shop/eu2` has other policies.
         answers(reader(), second="shop/eu2"),
-        answers() | {f"{EVENTS}/stats": None, f"{EVENTS}/partitioned-stats": events(reader(), reader())},
+        # The statistics of a partitioned topic do not show the times of connections.
+        answers() | {f"{EVENTS}/stats": None, f"{EVENTS}/partitioned-stats": events(*[TIMELESS] * 2)},
     ],
 )
 def test_nothing_is_reported_if_every_broker_with_a_bundle_has_read_the_policies(
@@ -151,10 +159,10 @@ def test_the_wait_ends_when_the_last_broker_has_read(monkeypatch: pytest.MonkeyP
         answers(reader()) | {"/admin/v2/brokers/east/127.0.0.1%3A2/ownedNamespaces": []},
         answers(reader()) | {f"{EVENTS}/stats": None},
         answers(reader()) | {f"{EVENTS}/stats": {}},
-        answers({"msgBacklog": 0, "consumers": [{"address": "/127.0.0.1:9"}]}),
-        answers({"msgBacklog": 0, "consumers": [{"connectedSince": "now"}]}),
-        answers({"msgBacklog": 0, "consumers": [{"connectedSince": None}]}),
-        answers({"msgBacklog": 0, "consumers": 1}),
+        answers({"msgBacklog": 0, "consumers": [{"address": "/127.0.0.1:9"}]}, second="shop/west"),
+        answers({"msgBacklog": 0, "consumers": [{"connectedSince": "now"}]}, second="shop/west"),
+        answers(TIMELESS, second="shop/west"),
+        answers({"msgBacklog": 0, "consumers": 1}, second="shop/west"),
     ],
 )
 def test_a_namespace_that_cannot_be_checked_is_reported_at_once(
@@ -183,6 +191,68 @@ def test_a_broker_that_does_not_answer_lags(monkeypatch: pytest.MonkeyPatch) -> 
         (found,) = wait_until_read(admin, [TOPIC], 0)
     assert found.state == "unread"
     assert f"the owner {gone} cannot be reached" in found.reason
+
+
+@pytest.mark.parametrize("path", [f"{EVENTS}/stats", "/admin/v2/brokers/east"])
+@pytest.mark.parametrize("code", [403, 503])
+def test_a_failed_request_after_a_lag_does_not_end_the_wait(
+    code: int, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers", "ackwell.cluster.endpoint")
+    served = answers(reader())
+    first, asked = served[path], 0
+
+    def fails(handler: FakeBroker) -> None:
+        nonlocal asked
+        asked += 1
+        handler.answer(first if asked < FAILS_FROM[path] else code)
+
+    with cluster(served | {path: fails}) as (admin, _):
+        *_, last = wait_until_read(admin, [TOPIC], 0.5)
+    assert last == UnreadPolicies("shop/eu", ANY, "unread")
+    assert asked > FAILS_FROM[path]
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_a_temporary_failure_is_waited_for(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses = recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers", "ackwell.cluster.endpoint")
+    left = [code] * 4
+
+    def stats(handler: FakeBroker) -> None:
+        handler.answer(left.pop() if left else events(reader(), reader()))
+
+    with cluster(answers() | {f"{EVENTS}/stats": stats}) as (admin, _):
+        assert list(wait_until_read(admin, [TOPIC])) == []
+    assert (len(left), len(pauses)) == (0, 4)
+
+
+def test_only_the_namespaces_that_lag_are_requested_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers")
+    left = [events(), events()]
+    other = EVENTS.replace("shop/eu", "shop/west")
+
+    def stats(handler: FakeBroker) -> None:
+        handler.answer(left.pop() if left else events(reader(), reader()))
+
+    served = answers() | {f"{EVENTS}/stats": stats, f"{other}/stats": events(reader(), reader())}
+    with cluster(served) as (admin, asked):
+        (found,) = wait_until_read(admin, [TOPIC, TOPIC.replace("shop/eu", "shop/west")])
+    assert found.namespace == "shop/eu"
+    assert sum(path == f"{EVENTS}/stats" for _, path, _ in asked) == 3
+    assert sum(path == f"{other}/stats" for _, path, _ in asked) == 1
+
+
+def test_a_broker_that_hangs_is_not_requested_for_each_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers", "ackwell.cluster.endpoint")
+    namespaces = [f"shop/n{number}" for number in range(40)]
+    paths = [f"/admin/v2/persistent/{each}/__change_events/stats" for each in namespaces]
+    served = answers() | dict.fromkeys(paths, 503)
+    with cluster(served) as (admin, asked):
+        found = list(wait_until_read(admin, [f"persistent://{each}/a" for each in namespaces], 0))
+    assert [(each.namespace, each.state) for each in found] == [
+        (each, "unread") for each in sorted(namespaces)
+    ]
+    assert len({path for _, path, _ in asked if path in paths}) <= 2 * REQUESTS_AT_ONCE
 
 
 def test_one_broker_and_no_topics_are_not_checked() -> None:

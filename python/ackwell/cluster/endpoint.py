@@ -201,7 +201,7 @@ class Endpoint:
                 return self._ask_any(method, path, body, cluster_hosts)
             except _RetryableError as error:
                 if attempt == retries:
-                    raise StatsError(str(error), self.address(path)) from None
+                    raise NoAnswerError(str(error), self.address(path)) from None
                 time.sleep(_FIRST_PAUSE_SECONDS * 2**attempt * random.uniform(0.5, 1.5))
         raise AssertionError("unreachable")
 
@@ -331,7 +331,11 @@ class Endpoint:
         return context
 
 
-class OwnerError(StatsError):
+class NoAnswerError(StatsError):
+    """Every attempt of a request failed temporarily; a later request may succeed."""
+
+
+class OwnerError(NoAnswerError):
     """The broker that owns a topic cannot be reached."""
 
     def __init__(self, error: OSError, source: str, owner: str) -> None:

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from ackwell.cluster.admin import topic_path
-from ackwell.cluster.endpoint import OwnerError
+from ackwell.cluster.admin import REQUESTS_AT_ONCE, topic_path
+from ackwell.cluster.endpoint import NoAnswerError
 from ackwell.errors import AckwellError, StatsError
 from ackwell.protocol.topic_name import TopicName
 
@@ -33,6 +34,8 @@ READ_SECONDS: Final = 90.0
 """How long to wait for the readers. The longest delay of their reconnection is a minute."""
 
 _PAUSE_S: Final = 0.5
+_ANSWER_SECONDS_MAX: Final = 10.0
+"""The maximum time of one attempt of a request, so that a broker that hangs does not block the wait."""
 _READER: Final = "__system_reader"
 _BACKLOG_READ: Final = 1
 """The backlog of a reader that has read everything.
@@ -75,23 +78,33 @@ def wait_until_read(
 
     A wait of less than a second is not announced, because a reader acknowledges 0.1 s after it has read.
     """
-    namespaces = sorted({TopicName.parse(topic).in_namespace for topic in topics})
-    if not namespaces or len(admin.brokers()) == 1:
+    left = sorted({TopicName.parse(topic).in_namespace for topic in topics})
+    if not left or len(admin.brokers()) == 1:
         return
-    deadline = time.monotonic() + seconds
-    earlier: set[str] = set()
+    deadline_s = time.monotonic() + seconds
+    lagging: dict[str, UnreadPolicies] = {}
     announced: set[str] = set()
     while True:
-        found = list(_unread(admin.renewed(), namespaces))
-        lagging = {each.namespace for each in found if each.state == "waiting"}
-        if not lagging or time.monotonic() >= deadline:
+        earlier, lagging = lagging, {}
+        for each in _unread(admin, left, deadline_s):
+            if each.state == "waiting":
+                lagging[each.namespace] = each
+            elif each.namespace in earlier:
+                # A broker lagged, and a failed request does not show that it has read the policies.
+                lagging[each.namespace] = earlier[each.namespace]
+            else:
+                yield each
+        if not lagging or time.monotonic() >= deadline_s:
             break
-        yield from (each for each in found if each.namespace in (lagging & earlier) - announced)
-        announced |= lagging & earlier
-        earlier = lagging
+        for namespace, each in lagging.items():
+            if namespace in earlier and namespace not in announced:
+                announced.add(namespace)
+                yield each
+        # A broker that has read the policies keeps them, so only the others are requested again.
+        left = list(lagging)
         time.sleep(_PAUSE_S)
-    for each in found:
-        yield each if each.state == "unknown" else each._replace(state="unread")
+    for each in lagging.values():
+        yield each._replace(state="unread")
 
 
 def check_read(
@@ -111,57 +124,51 @@ def check_read(
         on_note(each.note)
 
 
-def _unread(admin: Admin, namespaces: list[str]) -> Iterator[UnreadPolicies]:
-    """Yield the namespaces whose topic policies were not read by each broker, or could not be checked."""
-    brokers = sorted(admin.brokers())
+def _unread(admin: Admin, namespaces: list[str], deadline_s: float) -> list[UnreadPolicies]:
+    """Return the namespaces whose topic policies were not read by each broker, or could not be checked.
+
+    If a broker does not answer, no request begins after `deadline_s` on the monotonic clock.
+    """
+    renewed = admin.renewed()
+    timeout_seconds = min(admin.endpoint.timeout_seconds, _ANSWER_SECONDS_MAX)
+    renewed.endpoint = admin.endpoint.with_options(timeout_seconds=timeout_seconds)
+    brokers = sorted(renewed.brokers())
     try:
         if not brokers:
-            raise StatsError("the brokers are not listed", admin.endpoint.address("brokers"))
-        owned = {broker: admin.owned_bundles(broker) for broker in brokers}
+            kind = NoAnswerError if admin.brokers() else StatsError
+            raise kind("the brokers are not listed", admin.endpoint.address("brokers"))
+        owned = {broker: renewed.owned_bundles(broker) for broker in brokers}
     except StatsError as error:
-        yield from (_unchecked(namespace, error) for namespace in namespaces)
-        return
-    for namespace in namespaces:
+        return [_unchecked(namespace, error) for namespace in namespaces]
+    failures: list[NoAnswerError] = []
+
+    def check(namespace: str) -> UnreadPolicies | None:
         owners = [
             broker
             for broker, bundles in owned.items()
             if any(bundle.startswith(f"{namespace}/") for bundle in bundles)
         ]
         try:
-            readers = _readers(admin, namespace)
+            if failures and time.monotonic() >= deadline_s:
+                raise failures[0]
+            lag = _lag(renewed, namespace, brokers, owners)
         except StatsError as error:
-            yield _unchecked(namespace, error)
-            continue
-        if readers.number < len(owners):
-            lag = (
-                f"{len(owners) - readers.number} of the {len(owners)} brokers with bundles of {namespace} "
-                f"({', '.join(owners)}) have not read the latest topic policies"
-            )
-        elif readers.number < len(brokers) and readers.connected_ms < _RECONNECTED_MS:
-            lag = (
-                f"{len(brokers) - readers.number} of the {len(brokers)} brokers may have an old copy of the "
-                f"topic policies of {namespace}"
-            )
-        else:
-            continue
+            if isinstance(error, NoAnswerError):
+                failures.append(error)
+            return _unchecked(namespace, error)
         risk = "If a topic moves to such a broker, the broker delivers messages of held subscriptions"
-        yield UnreadPolicies(namespace, f"{lag}. {risk}", "waiting")
+        return UnreadPolicies(namespace, f"{lag}. {risk}", "waiting") if lag else None
+
+    with ThreadPoolExecutor(min(len(namespaces), REQUESTS_AT_ONCE)) as pool:
+        return [found for found in pool.map(check, namespaces) if found is not None]
 
 
-class _Readers(NamedTuple):
-    """The readers that have read the topic policies of a namespace."""
-
-    number: int
-    connected_ms: float
-    """The time since the first of them connected; `__change_events` was loaded earlier."""
-
-
-def _readers(admin: Admin, namespace: str) -> _Readers:
-    """Return the readers that have read the topic policies of a namespace."""
+def _lag(admin: Admin, namespace: str, brokers: list[str], owners: list[str]) -> str:
+    """Return which brokers may not have read the topic policies of a namespace; empty if all have."""
     path = topic_path(f"persistent://{namespace}/__change_events")
     try:
         stats, now_ms = admin.ask_timed(f"{path}/stats")
-    except OwnerError:
+    except NoAnswerError:
         raise
     except StatsError:
         stats, now_ms = admin.ask_timed(f"{path}/partitioned-stats")
@@ -169,12 +176,26 @@ def _readers(admin: Admin, namespace: str) -> _Readers:
     if not isinstance(subscriptions, dict):
         raise StatsError("expected the subscriptions of a topic", admin.endpoint.address(path))
     readers = [each for name, each in subscriptions.items() if name.startswith(_READER) and _has_read(each)]
+    if len(readers) < len(owners):
+        return (
+            f"{len(owners) - len(readers)} of the {len(owners)} brokers with bundles of {namespace} "
+            f"({', '.join(owners)}) have not read the latest topic policies"
+        )
+    # The statistics of a partitioned topic have no times, and need none if every broker has a reader.
+    if len(readers) >= len(brokers):
+        return ""
     try:
         since_ms = [_connected_since_ms(consumer) for each in readers for consumer in each["consumers"]]
     except (TypeError, KeyError, ValueError, OverflowError):
         reason = "expected the time since which a reader has been connected"
         raise StatsError(reason, admin.endpoint.address(path)) from None
-    return _Readers(len(readers), (now_ms or time.time() * 1000) - min(since_ms, default=inf))
+    # `__change_events` was loaded before the first of the readers connected.
+    if (now_ms or time.time() * 1000) - min(since_ms, default=inf) >= _RECONNECTED_MS:
+        return ""
+    return (
+        f"{len(brokers) - len(readers)} of the {len(brokers)} brokers may have an old copy of the "
+        f"topic policies of {namespace}"
+    )
 
 
 def _has_read(subscription: Any) -> bool:
@@ -193,4 +214,4 @@ def _connected_since_ms(consumer: Any) -> float:
 def _unchecked(namespace: str, error: StatsError) -> UnreadPolicies:
     """Return the reason why a namespace could not be checked; a broker without an answer counts as a lag."""
     reason = f"it is unknown whether each broker has read the topic policies of {namespace}: {error}"
-    return UnreadPolicies(namespace, reason, "waiting" if isinstance(error, OwnerError) else "unknown")
+    return UnreadPolicies(namespace, reason, "waiting" if isinstance(error, NoAnswerError) else "unknown")
