@@ -255,6 +255,20 @@ def test_a_broker_that_hangs_is_not_requested_for_each_namespace(monkeypatch: py
     assert len({path for _, path, _ in asked if path in paths}) <= 2 * REQUESTS_AT_ONCE
 
 
+def test_the_brokers_of_another_cluster_are_not_compared() -> None:
+    remote = "/admin/v2/brokers/west"
+    owned = f"{remote}/127.0.0.1%3A9/ownedNamespaces"
+    with broker({remote: ["127.0.0.1:9"], owned: {"shop/eu/0x00000000_0xffffffff": {}}}) as (url, _):
+        served = answers(reader(), reader()) | {remote: url + remote, owned: url + owned}
+        served["/admin/v2/clusters"] = ["east", "west"]
+        with cluster(served) as (admin, _):
+            assert admin.brokers() == {FIRST, SECOND}
+            assert list(wait_until_read(admin, [TOPIC], 0)) == []
+        # An address that redirects every request.
+        with broker(served) as (inner, _), cluster({path: inner + path for path in served}) as (admin, _):
+            assert admin.brokers() >= {FIRST, SECOND}
+
+
 def test_one_broker_and_no_topics_are_not_checked() -> None:
     with cluster(answers(brokers=(FIRST,))) as (admin, asked):
         assert list(wait_until_read(admin, [TOPIC])) == []

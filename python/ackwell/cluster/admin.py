@@ -609,6 +609,7 @@ class Admin:
     def _listed_brokers(self) -> dict[str, str]:
         """Request the list of brokers from the queried broker. Map `host:port` of each to its cluster."""
         listed: dict[str, str] = {}
+        redirected: dict[str, str] = {}
         clusters = self._names("clusters")
         for cluster in () if isinstance(clusters, UnreadableSource) else clusters:
             # Redirects are not followed here, because this list decides which hosts are trusted.
@@ -618,8 +619,11 @@ class Admin:
             except StatsError:
                 continue
             if isinstance(brokers, list):
-                listed |= {broker: cluster for broker in brokers if broker and isinstance(broker, str)}
-        return listed
+                # A broker redirects a request for another cluster to that cluster. If it redirects every
+                # request, the address is one that redirects to the brokers, for example to their TLS port.
+                found = redirected if answer.redirected else listed
+                found |= {broker: cluster for broker in brokers if broker and isinstance(broker, str)}
+        return listed or redirected
 
 
 class _Direct:
