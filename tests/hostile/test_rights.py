@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands import Answer, ackwell, held
+from tests.forks import fork
 
 ROOT, OTHER = 0, 65_534
 EVENT = {"kind": "publish", "topic": "t", "subscription": "s", "sequence": 1, "ledger_id": 3, "entry_id": 0}
@@ -45,7 +46,7 @@ def place() -> Iterator[Path]:
 def as_other_user(*arguments: str) -> Answer:
     """Run a command in a child process. The child of root is another user, because root may do everything."""
     reader, writer = os.pipe()
-    child = os.fork()
+    child = fork()
     if not child:
         try:
             os.close(reader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import select
 import signal
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from ackwell import PositionRangeSet, TimeWheel
+from tests.forks import fork
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the platform does not fork"),
@@ -23,7 +25,7 @@ CHILD_SECONDS = 60
 def answer_of_child(acked: PositionRangeSet) -> bytes:
     """Fork, use the set in the child, and return its output, or nothing if it hangs."""
     reader, writer = os.pipe()
-    child = os.fork()
+    child = fork()
     if child == 0:
         os.close(reader)
         answer = b"broken"
@@ -68,8 +70,32 @@ def test_a_child_can_use_what_a_batch_held_when_the_process_forked() -> None:
 
 def test_batches_go_on_after_a_fork() -> None:
     wheel = TimeWheel(1)
-    child = os.fork()
+    child = fork()
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
     assert wheel.add_many([1, 2], [3, 3], [4, 5]) == 2
+
+
+def test_a_child_does_not_collect_the_garbage_of_its_parent() -> None:
+    """The other tests fork with the function that this test covers."""
+    parent = os.getpid()
+
+    class Garbage:
+        def __init__(self) -> None:
+            self.cycle = self
+
+        def __del__(self) -> None:
+            if os.getpid() != parent:
+                os._exit(1)
+
+    gc.disable()
+    try:
+        Garbage()
+        child = fork()
+        if child == 0:
+            gc.collect()
+            os._exit(0)
+    finally:
+        gc.enable()
+    assert os.waitpid(child, 0)[1] == 0
