@@ -27,12 +27,7 @@ pub(crate) fn benches(criterion: &mut Criterion<CpuTime>) {
             kinds: Codes { codes: Some(&zeros), numbers: &[Action::Ack as i32] },
             ledger_ids: &ledger_ids,
             entry_ids: &entry_ids,
-            batch_indexes: None,
-            batch_sizes: None,
-            ack_sets: None,
-            words: &[],
-            sequences: None,
-            files: None,
+            ..Rows::default()
         };
         group.bench_function(format!("acks of {subscriptions} subscriptions"), |bench| {
             bench.iter(|| Partials::new(false, true, 1 << 20).feed(&rows));

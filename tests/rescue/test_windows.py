@@ -38,6 +38,14 @@ def rescue(there: Cluster, *arguments: str, code: int = 0) -> str:
     return done.out + done.err
 
 
+def fill_two(there: Cluster) -> list[Position]:
+    """Fill a subscription and copy it to `second`; return the published positions."""
+    positions = there.fill()
+    with_type(there)
+    assert rescue(there, "copy", TOPIC, NAME, "second", "--yes")
+    return positions
+
+
 def test_a_window_restores_an_unload_and_ends_its_holds(there: Cluster) -> None:
     positions = there.fill()
     with_type(there)
@@ -77,9 +85,7 @@ def test_without_yes_a_window_changes_nothing_and_reports_the_cost(there: Cluste
 def test_begin_prints_each_result_before_the_next_one(
     there: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there.fill()
-    with_type(there)
-    rescue(there, "copy", TOPIC, NAME, "second", "--yes")
+    fill_two(there)
     printed = list[str]()
     begin_window = windows.begin
 
@@ -224,9 +230,7 @@ def test_a_seek_before_the_second_snapshot_is_no_loss(
 def test_a_topic_that_is_not_loaded_does_not_delay_the_others(
     there: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there.fill()
-    with_type(there)
-    rescue(there, "copy", TOPIC, NAME, "second", "--yes")
+    fill_two(there)
     rescue(there, "begin", "--yes")
     window = Window(Path("window"))
     stuck, *_ = names = window.names()
@@ -267,9 +271,7 @@ def test_a_window_of_no_subscription_begins_and_ends(there: Cluster) -> None:
 
 
 def test_several_subscriptions_are_restored_at_once(there: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    there.fill()
-    with_type(there)
-    rescue(there, "copy", TOPIC, NAME, "second", "--yes")
+    fill_two(there)
     rescue(there, "begin", "--yes")
     there.unload()
     both = threading.Barrier(2)
@@ -296,9 +298,7 @@ def test_a_window_of_another_cluster_or_with_a_changed_byte_is_refused(there: Cl
 
 
 def test_an_unload_without_a_subscription_protects_all(there: Cluster) -> None:
-    positions = there.fill()
-    with_type(there)
-    assert rescue(there, "copy", TOPIC, NAME, "second", "--yes")
+    positions = fill_two(there)
     there.do(lambda _: None)
     assert "would protect 2 subscriptions" in rescue(there, "unload", TOPIC)
     text = rescue(there, "unload", TOPIC, "--yes")

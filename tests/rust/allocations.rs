@@ -192,12 +192,7 @@ fn the_memory_for_rows_is_reused_unless_it_is_large() {
             kinds: Codes { codes: Some(&zeros), numbers: &[Action::Exists as i32] },
             ledger_ids: &ledger_ids,
             entry_ids: &entry_ids,
-            batch_indexes: None,
-            batch_sizes: None,
-            ack_sets: None,
-            words: &[],
-            sequences: None,
-            files: None,
+            ..Rows::default()
         };
         let mut partials = Partials::new(true, false, 1 << 20);
         let column = 4 * count as isize;

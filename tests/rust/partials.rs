@@ -16,12 +16,7 @@ fn fed(entries: &[i64], kinds: &[i32]) -> Partials {
         kinds: Codes { codes: Some(kinds), numbers: &numbers },
         ledger_ids: &ledger_ids,
         entry_ids: entries,
-        batch_indexes: None,
-        batch_sizes: None,
-        ack_sets: None,
-        words: &[],
-        sequences: None,
-        files: None,
+        ..Rows::default()
     };
     partials.feed(&rows).unwrap();
     partials
@@ -111,12 +106,8 @@ fn codes_out_of_range_take_no_row() {
         kinds: Codes { codes: Some(&[0]), numbers: &[Action::Ack as i32] },
         ledger_ids: &[3],
         entry_ids: &[0],
-        batch_indexes: None,
-        batch_sizes: None,
-        ack_sets: None,
-        words: &[],
         sequences: Some(&[NULL]),
-        files: None,
+        ..Rows::default()
     };
     assert!(matches!(partials.feed(&rows), Err(Error::Value(_))));
     assert!(partials.is_empty());

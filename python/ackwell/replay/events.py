@@ -29,7 +29,7 @@ SCHEMA_VERSION: Final = 1
 """The version of the schema. A changed meaning of a field or kind increments it; a new optional field does
 not."""
 
-REASON_CHARACTERS: Final = 1_000
+_REASON_CHARACTERS_MAX: Final = 1_000
 """The maximum length of the reason of an error. A longer reason is shortened in its middle."""
 
 ENTRY_ID_MAX: Final = INT64_MAX - 1
@@ -291,9 +291,9 @@ def shortened_reason(text: str) -> str:
     >>> len(shortened_reason("kind is " + 1_000_000 * "a")), shortened_reason("no kind")
     (1003, 'no kind')
     """
-    if len(text) <= REASON_CHARACTERS:
+    if len(text) <= _REASON_CHARACTERS_MAX:
         return text
-    half = REASON_CHARACTERS // 2
+    half = _REASON_CHARACTERS_MAX // 2
     return f"{text[:half]}...{text[-half:]}"
 
 

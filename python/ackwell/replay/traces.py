@@ -82,9 +82,7 @@ class TraceParser:
         except (EventError, UnicodeDecodeError) as error:
             if on_error is None:
                 raise
-            if not isinstance(error, EventError):
-                error = EventError(f"unreadable: {error}", file=self._file, line=line)
-            on_error(error)
+            on_error(error if isinstance(error, EventError) else _damage(error, self._file, line))
             return None
 
 
@@ -95,7 +93,11 @@ def unreadable(error: Exception, path: AnyPath, line: int) -> Exception:
     """
     if isinstance(error, OSError) and error.errno is not None:
         return error
-    return EventError(f"unreadable: {error}", file=str(path), line=line)
+    return _damage(error, str(path), line)
+
+
+def _damage(error: Exception, file: str | None, line: int) -> EventError:
+    return EventError(f"unreadable: {error}", file=file, line=line)
 
 
 def trace_events(path: AnyPath) -> Iterator[Event]:

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Final, Literal
 
 from ackwell._native import PositionRangeSet
+from ackwell.broker.writes import closes_to_ledger
 from ackwell.cursor.rules import existing
 from ackwell.diagnosis.hidden import hidden_parts
 from ackwell.errors import AckwellError
@@ -100,4 +101,4 @@ def _repeat_acknowledgment(connection: Connection, name: tuple[str, str], kind: 
 def _has_ledger_form(live: Snapshot) -> bool:
     """Return whether the cursor has enough ranges for a close to write it to an open cursor ledger."""
     settings = live.settings
-    return settings is not None and len(live.stats.individually_deleted) > settings.metadata_store_ranges
+    return settings is not None and closes_to_ledger(live.stats, settings, "open")

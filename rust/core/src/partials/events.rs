@@ -86,7 +86,7 @@ impl Action {
 }
 
 /// A dictionary-encoded column of names. Each row has a code, and `numbers[code]` is the number of the name.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Codes<'a> {
     /// The code of each row; `None` if each row has code 0.
     pub codes: Option<&'a [i32]>,
@@ -95,7 +95,7 @@ pub struct Codes<'a> {
 }
 
 /// Columns of events of equal length. [`NULL`] means null.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Rows<'a> {
     /// The topic.
     pub topics: Codes<'a>,
