@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackwell.cursor.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
-from ackwell.subscription.policies import ByKey, Run
+from ackwell.subscription.policies import Run
 from ackwell.subscription.quarantine import Quarantine
 from ackwell.subscription.reads import Read, entries_allowed
 from ackwell.subscription.stall import stall
@@ -265,11 +265,7 @@ class Dispatcher:
                 deliveries += self._dispatch_singly(read, now_ms, changed=bool(deliveries))
             finally:
                 self._end_read()
-            if (
-                (new_follow and not deliveries)
-                and (isinstance(policy, ByKey) and policy.looks_ahead(read.hashes))
-                and self.stall() is None
-            ):
+            if (new_follow and not deliveries) and policy.looks_ahead(read.hashes) and self.stall() is None:
                 break
         return deliveries
 
@@ -438,8 +434,7 @@ class Dispatcher:
             state.consumers.deliver(consumer, *position, remaining, sticky_key_hash, now_ms)
             if remaining != batch_size:
                 state.consumers.report_batch_size(consumer, position, batch_size)
-            if isinstance(state.policy, ByKey):
-                state.policy.record_delivery(consumer, sticky_key_hash)
+            state.policy.record_delivery(consumer, sticky_key_hash)
         else:
             consumer.permits -= remaining
 

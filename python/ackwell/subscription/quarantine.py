@@ -62,7 +62,7 @@ class Quarantine:
         if state.consumers.room(new=False) <= 0:
             return Undelivered.SUBSCRIPTION_BLOCKED
         taken = self._with_suspects()
-        for consumer in self._candidates(sticky_key_hash):
+        for consumer in state.policy.candidates(sticky_key_hash):
             if consumer.key not in taken and self._is_free(consumer, sticky_key_hash):
                 self._suspect_of[consumer.key] = position
                 state.consumers.withhold(consumer)
@@ -104,7 +104,7 @@ class Quarantine:
             hashed = sticky_key_hash or 0
             if state.policy.in_key_order and state.key_waits(*position, hashed):
                 continue
-            candidates = [each for each in self._candidates(hashed) if each.key not in kept]
+            candidates = [each for each in state.policy.candidates(hashed) if each.key not in kept]
             free = next((each for each in candidates if self._is_free(each, hashed)), None)
             if free is not None:
                 kept.add(free.key)
@@ -136,16 +136,6 @@ class Quarantine:
             if len(ledger_ids) and state.counts.is_suspect(int(ledger_ids[0]), int(entry_ids[0])):
                 kept.add(active.key)
         return []
-
-    def _candidates(self, sticky_key_hash: int) -> list[Consumer]:
-        """Return the consumers that may get an entry with this hash, in order of preference."""
-        policy, consumers = self._state.policy, self._state.consumers
-        if policy.by_key:
-            key = policy.selector.select(sticky_key_hash)  # type: ignore[attr-defined]
-            return [] if key is None else [consumers[key]]
-        if not policy.individual:
-            return [] if policy.active is None else [policy.active]
-        return sorted(consumers, key=lambda each: each.priority)
 
     def _is_free(self, consumer: Consumer, sticky_key_hash: int) -> bool:
         """Return whether a consumer has permits and no pending entries.

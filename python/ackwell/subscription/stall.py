@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription.consumers import Consumers
-from ackwell.subscription.policies import ByKey, OneActive, Policy, RoundRobin
-from ackwell.subscription.policies.policy import why
+from ackwell.subscription.kinds import policy_of
+from ackwell.subscription.policies.policy import blocking_reason
 from ackwell.subscription.replay_queue import ReplayQueue
-from ackwell.subscription.selectors import ConsistentHashing
 from ackwell.subscription.structures import Structures
 from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ackwell.subscription.policies import Policy
     from ackwell.subscription.subscription_settings import SubscriptionSettings
 
 
@@ -95,26 +95,22 @@ def explain_stall(
     if settings.max_unacked_per_subscription:
         settings = replace(settings, max_unacked_per_subscription=0)
     consumers = Consumers(structures, settings)
-    policy: Policy
-    if kind is SubscriptionType.SHARED:
-        policy = RoundRobin(consumers, settings.round_robin_batch_size)
-    elif kind is SubscriptionType.KEY_SHARED:
-        # The result does not depend on the owners of the hashes, so any selector can be used.
-        replay = ReplayQueue(structures, by_key=True, keeps_places=False)
-        policy = ByKey(consumers, replay, ConsistentHashing(), in_key_order=False)
-    else:
-        policy = OneActive(consumers, exclusive=False, partition=None, topic=None, read_max=None)
+    # Statistics can list several consumers of an Exclusive subscription. `Failover` accepts them.
+    kind = SubscriptionType.FAILOVER if kind is SubscriptionType.EXCLUSIVE else kind
+    replay = ReplayQueue(structures, by_key=True, keeps_places=False)
+    # The result does not depend on the owners of the hashes, so any selector can be used.
+    policy = policy_of(kind, consumers, replay, settings, selector=None, topic=None, partition=None)
     reasons: list[Undelivered | None] = []
     for number, each in enumerate(views):
         consumer = consumers.join(number, each.name, 0, 0)
         consumer.permits, consumer.unacked, consumer.blocked = each.permits, each.unacked, each.blocked
         if not policy.by_key:
             policy.join(consumer, ())
-    if isinstance(policy, OneActive) and active is not None:
+    if active is not None and not policy.individual:
         policy.active = next((each for each in consumers if each.name == active), policy.active)
     for consumer in consumers:
         gets = consumers.allowance(consumer) > 0 if policy.individual else consumer.permits > 0
-        reasons.append(None if gets else why(consumers, [consumer], new=True))
+        reasons.append(None if gets else blocking_reason(consumers, [consumer], new=True))
     consumers.blocked = blocked
     found = stall(policy, consumers, settings, waiting=waiting, fixed_delay=fixed_delay, ranges=ranges)
     return found, reasons

@@ -47,10 +47,9 @@ from ackwell.subscription.durability import Durability, Receipt, StagedState
 from ackwell.subscription.entries import Entries
 from ackwell.subscription.in_hand import in_hand_of
 from ackwell.subscription.places import check_places
-from ackwell.subscription.policies import ByKey
 from ackwell.subscription.redelivery import Redelivery
 from ackwell.subscription.state import new_state
-from ackwell.subscription.sticky_key import FROM_ONE, HashRange, sticky_key_hash
+from ackwell.subscription.sticky_key import HashRange, sticky_key_hash
 from ackwell.subscription.structures import Structures
 from ackwell.subscription.subscription_settings import SubscriptionSettings
 from ackwell.subscription.summary import Summary, summarize
@@ -335,9 +334,8 @@ ActiveChange(consumer='a', active=True)])
         If `key` is None, the producer name and the sequence id are hashed, as in the broker.
         """
         policy = self._state.policy
-        slots = policy.selector.slots if isinstance(policy, ByKey) else FROM_ONE
-        hashed = sticky_key_hash(key, slots, producer_name=producer_name, sequence_id=sequence_id)
-        return hashed if isinstance(policy, ByKey) else 0
+        hashed = sticky_key_hash(key, policy.slots, producer_name=producer_name, sequence_id=sequence_id)
+        return hashed if policy.by_key else 0
 
     # Dispatch
 
@@ -951,7 +949,7 @@ ActiveChange(consumer='a', active=True)])
 
     def _no_hash(self) -> int:
         """Return 0, the hash for a call without a hash; raise `ValueError` on Key_Shared, which needs one."""
-        if isinstance(self._state.policy, ByKey):
+        if self._state.policy.by_key:
             raise ValueError(
                 "Key_Shared chooses the consumer by the hash of the key: "
                 "pass sticky_key_hash=subscription.sticky_key_hash(key)"

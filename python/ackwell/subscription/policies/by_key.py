@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackwell.equality import EqualByState
 from ackwell.subscription.consumers import NO_LIMIT
-from ackwell.subscription.policies.policy import why
+from ackwell.subscription.policies.policy import Policy, blocking_reason
 from ackwell.subscription.reads import average, entries_allowed
 from ackwell.subscription.selectors import owners_of_slots
 from ackwell.subscription.undelivered import Undelivered
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.sticky_key import HashRange
 
 
-class ByKey(EqualByState):
+class ByKey(Policy):
     """The policy of Key_Shared: each sticky-key hash has one consumer as its owner.
 
     A hash *drains* if it has a new owner and its old owner still has pending messages of the hash. With
@@ -35,7 +34,6 @@ class ByKey(EqualByState):
 
     individual = True
     by_key = True
-    active = None
 
     def __init__(
         self, consumers: Consumers, replay: ReplayQueue, selector: Selector, *, in_key_order: bool
@@ -45,11 +43,16 @@ class ByKey(EqualByState):
         self.selector = selector
         self.in_key_order = in_key_order
         self._owners: NDArray[np.int16] | None = None
-        self.read: Read | None = None
+        self.read = None
 
     def __getstate__(self) -> dict[str, Any]:
         # The table of owners can be computed from the selector. It is built again when it is needed.
         return {**self.__dict__, "_owners": None}
+
+    @property
+    def slots(self) -> HashRange:
+        """The slots of the selector."""
+        return self.selector.slots
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
         """Assign slots to the consumer.
@@ -111,6 +114,11 @@ class ByKey(EqualByState):
         if self.in_key_order and self.selector.select(sticky_key_hash) != consumer.key:
             self._consumers.draining.reassign(self._consumers, self.selector)
 
+    def candidates(self, sticky_key_hash: int) -> Sequence[Consumer]:
+        """Return the owner of the hash, if there is one."""
+        key = self.selector.select(sticky_key_hash)
+        return [] if key is None else [self._consumers.by_key[key]]
+
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return the reason why no consumer can get a message; `None` if a consumer can."""
         consumers = self._consumers
@@ -122,7 +130,7 @@ class ByKey(EqualByState):
                 reads = True
         if reads and any(each.permits > 0 and consumers.may_take_of_key(each) for each in consumers):
             return None
-        return why(self._consumers, self._consumers, new=new)
+        return blocking_reason(self._consumers, self._consumers, new=new)
 
     def looks_ahead(self, hashes: NDArray[np.int64] | None) -> bool:
         """Return whether a broker reads new entries after a read of the queue that delivered nothing.

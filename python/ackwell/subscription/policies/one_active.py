@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackwell.equality import EqualByState
 from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.subscription.policies.policy import Policy, refuse_hash_ranges
 from ackwell.subscription.selectors import FailoverRing
 from ackwell.subscription.undelivered import Undelivered
 
@@ -18,11 +18,10 @@ if TYPE_CHECKING:
     from ackwell.subscription.consumer import Consumer
     from ackwell.subscription.consumers import Consumers
     from ackwell.subscription.policies.run import Owners, Run
-    from ackwell.subscription.reads import Read
     from ackwell.subscription.sticky_key import HashRange
 
 
-class OneActive(EqualByState):
+class OneActive(Policy):
     """The policy of Exclusive and Failover: the active consumer gets all messages.
 
     Only consumers with the highest priority can become active. They are sorted by name. If the topic is a
@@ -35,9 +34,6 @@ class OneActive(EqualByState):
     """
 
     individual = False
-    by_key = False
-    in_key_order = False
-    read: Read | None = None
 
     def __init__(
         self,
@@ -56,17 +52,14 @@ class OneActive(EqualByState):
         """The maximum number of entries in a read; `None` if each message takes a permit."""
         self._left = 0
         """The number of entries that the current read may still take."""
-        self.active: Consumer | None = None
+        self.active = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
         """Add the consumer and choose the active consumer; return whether the active consumer changed.
 
         Raises `ProtocolError` if an Exclusive subscription already has a consumer.
         """
-        if hash_ranges:
-            raise ProtocolError(
-                "hash ranges belong to a Key_Shared subscription", code=ErrorCode.CONSUMER_ASSIGN_ERROR
-            )
+        refuse_hash_ranges(hash_ranges)
         if self._exclusive and self.active is not None:
             raise ProtocolError(
                 f"exclusive consumer {self.active.key!r} is already connected", code=ErrorCode.CONSUMER_BUSY
@@ -108,15 +101,15 @@ class OneActive(EqualByState):
             owners[:taken] = [each is active for each in run.consumers].index(True) if taken else -1
         return owners
 
+    def candidates(self, sticky_key_hash: int) -> Sequence[Consumer]:
+        """Return the active consumer, if there is one."""
+        return [] if self.active is None else [self.active]
+
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return the reason why the active consumer cannot get a message; `None` if it can."""
         if self.active is None:
             return Undelivered.NO_CONSUMER
         return Undelivered.NO_PERMITS if self.active.permits <= 0 else None
-
-    def audit(self) -> list[str]:
-        """Return an empty list, because this policy has no counters."""
-        return []
 
     def _taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:
         """Return how many of `count` entries the active consumer gets.

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackwell.equality import EqualByState
-from ackwell.errors import ErrorCode, ProtocolError
-from ackwell.subscription.policies.policy import why
+from ackwell.subscription.policies.policy import Policy, blocking_reason, refuse_hash_ranges
 from ackwell.subscription.reads import Read
 from ackwell.subscription.undelivered import Undelivered
 
@@ -22,16 +20,13 @@ if TYPE_CHECKING:
     from ackwell.subscription.sticky_key import HashRange
 
 
-class RoundRobin(EqualByState):
+class RoundRobin(Policy):
     """The policy of Shared: consumers get messages in turn.
 
     A consumer gets messages only if no consumer of a higher priority has permits.
     """
 
     individual = True
-    by_key = False
-    in_key_order = False
-    active = None
 
     def __init__(self, consumers: Consumers, batch_size: int) -> None:
         self._consumers = consumers
@@ -46,14 +41,11 @@ class RoundRobin(EqualByState):
         then change their index.
         """
         self._left = 0
-        self.read: Read | None = None
+        self.read = None
 
     def join(self, consumer: Consumer, hash_ranges: Sequence[HashRange]) -> bool:
         """Place the consumer after the others of its priority. Return False, as no entry becomes unread."""
-        if hash_ranges:
-            raise ProtocolError(
-                "hash ranges belong to a Key_Shared subscription", code=ErrorCode.CONSUMER_ASSIGN_ERROR
-            )
+        refuse_hash_ranges(hash_ranges)
         self._order.append(consumer)
         self._order.sort(key=lambda each: each.priority)
         return False
@@ -101,15 +93,15 @@ class RoundRobin(EqualByState):
         evenly = self._choose_evenly(run) if run.sizes is None else None
         return self._choose_by_messages(run) if evenly is None else evenly
 
+    def candidates(self, sticky_key_hash: int) -> Sequence[Consumer]:
+        """Return all consumers in the order of turns, those with a higher priority first."""
+        return self._order
+
     def stall(self, *, new: bool) -> Undelivered | None:
         """Return the reason why no consumer can get a message; `None` if a consumer can."""
         if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._order):
             return None
-        return why(self._consumers, self._order, new=new)
-
-    def audit(self) -> list[str]:
-        """Return an empty list, because this policy has no counters."""
-        return []
+        return blocking_reason(self._consumers, self._order, new=new)
 
     def _first(self) -> list[Consumer]:
         """Return the consumers with the highest priority."""
@@ -241,7 +233,7 @@ class RoundRobin(EqualByState):
 
     def _next_turn(self, *, new: bool) -> Consumer | Undelivered:
         if self._consumers.room(new=new) <= 0 or not self._begin(_has_permits):
-            return why(self._consumers, self._order, new=new)
+            return blocking_reason(self._consumers, self._order, new=new)
         assert self._current is not None
         if self.read is not None:
             self._left = self.read.share(self._current)
