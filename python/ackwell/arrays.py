@@ -6,13 +6,18 @@ arguments. NumPy is imported at the first batch call, not with ackwell.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ackwell.integers import INT64_MAX
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import ArrayLike, NDArray
 
     Int64s: TypeAlias = NDArray[np.int64]
+
+_OUTSIDE: Final = "integer outside int64"
+"""The message of both engines."""
 
 
 def as_int64(values: ArrayLike) -> NDArray[np.int64]:
@@ -31,18 +36,18 @@ def as_int64(values: ArrayLike) -> NDArray[np.int64]:
     try:
         array = np.asarray(values)
     except OverflowError:
-        raise ValueError("integer outside int64") from None
+        raise ValueError(_OUTSIDE) from None
     if array.ndim != 1:
         raise ValueError(f"expected a one-dimensional array, got shape {array.shape}")
     if array.size == 0 and array.dtype == np.float64:
         # NumPy makes a float64 array of an empty list.
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind == "O" and all(isinstance(value, int) for value in array):
-        raise ValueError("integer outside int64")
+        raise ValueError(_OUTSIDE)
     if array.dtype.kind not in "iu":
         raise TypeError(f"expected integers, got an array of {array.dtype}")
-    if array.dtype == np.uint64 and array.size and int(array.max()) > np.iinfo(np.int64).max:
-        raise ValueError("integer outside int64")
+    if array.dtype == np.uint64 and array.size and int(array.max()) > INT64_MAX:
+        raise ValueError(_OUTSIDE)
     return array.astype(np.int64, copy=False)
 
 

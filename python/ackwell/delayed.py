@@ -19,13 +19,12 @@ because this module has no clock and no timer.
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 from ackwell._native import PositionRangeSet, TimeBuckets, TimeWheel
 from ackwell.equality import EqualByState
 from ackwell.errors import LimitError
-from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.integers import INT64_MAX, INT64_MIN, check_int64
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -218,7 +217,7 @@ class DelayedDeliveryTracker(EqualByState):
     def cutoff(self, now_ms: int) -> int:
         """Return the latest delivery time of a message that is due at `now_ms`."""
         if now_ms.__class__ is not int:
-            now_ms = _int64("now_ms", now_ms)
+            now_ms = check_int64("now_ms", now_ms)
         return now_ms if self.strict else now_ms + self.tick_time_ms
 
     def add(self, deliver_at_ms: int, ledger_id: int, entry_id: int, now_ms: int) -> bool:
@@ -229,7 +228,7 @@ class DelayedDeliveryTracker(EqualByState):
         exceeded.
         """
         if deliver_at_ms.__class__ is not int or not INT64_MIN <= deliver_at_ms <= INT64_MAX:
-            deliver_at_ms = _int64("deliver_at_ms", deliver_at_ms)
+            deliver_at_ms = check_int64("deliver_at_ms", deliver_at_ms)
         if deliver_at_ms <= self.cutoff(now_ms):
             if self._positions.contains(ledger_id, entry_id):
                 self._take_out(deliver_at_ms, ledger_id, entry_id)
@@ -459,11 +458,3 @@ class DelayedDeliveryTracker(EqualByState):
         _, ledgers, entries = self.index.to_arrays()
         assert self._positions.cardinality == len(self.index) == len(ledgers)
         assert bool(self._positions.contains_many(ledgers, entries).all())
-
-
-def _int64(name: str, value: int) -> int:
-    """Return `value` as an integer; raise `ValueError` if it is outside int64."""
-    number = operator.index(value)
-    if not INT64_MIN <= number <= INT64_MAX:
-        raise ValueError(f"{name} is {number}; expected an int64")
-    return number

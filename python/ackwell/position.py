@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
-from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.integers import is_int64
 
 
 class Position(NamedTuple):
@@ -40,7 +40,7 @@ class Position(NamedTuple):
             found = cls(int(ledger_id), int(entry_id))
         except ValueError:
             raise ValueError(f"not a position: {text!r}; expected 'ledger:entry'") from None
-        if not all(INT64_MIN <= each <= INT64_MAX for each in found):
+        if not all(map(is_int64, found)):
             raise ValueError(f"not a position: {text!r}; its numbers are int64")
         return found
 

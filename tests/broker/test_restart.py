@@ -318,7 +318,7 @@ def test_settings_are_those_of_the_version_and_unknown_names_are_refused() -> No
         ("managedLedgerMaxUnackedRanges=1", "did you mean 'managedLedgerMaxUnackedRangesToPersist'"),
         ("managedLedgerMaxUnackedRangesToPersist", "expected name=value"),
         ("managedLedgerMaxUnackedRangesToPersist=many", "is a whole number"),
-        ("managedLedgerMaxBatchDeletedIndexToPersist=9223372036854775808", "it is a number of 64 bits"),
+        ("managedLedgerMaxBatchDeletedIndexToPersist=9223372036854775808", "expected an int64"),
         ("managedLedgerPersistIndividualAckAsLongArray=yes", "is true or false"),
     ):
         with pytest.raises(ValueError, match=said):

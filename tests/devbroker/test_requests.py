@@ -374,7 +374,10 @@ def test_a_subscription_is_created_at_the_requested_position(broker: Offline, cl
         409,
         "Subscription already exists for topic",
     )
-    for wrong in ({}, {"ledgerId": 1}, {"ledgerId": "1", "entryId": 1}, 5, {"ledgerId": 2**63, "entryId": 1}):
+    for wrong in (
+        *({}, {"ledgerId": 1}, 5),
+        *({"ledgerId": ledger_id, "entryId": 1} for ledger_id in ("1", 2**63, True)),
+    ):
         assert broker.topics("PUT", "orders/subscription/wrong", wrong) == (
             400,
             f"{wrong!r} is not a message id",

@@ -18,7 +18,7 @@ from math import isfinite, nan
 from typing import Any, ClassVar, Final, Self
 
 from ackwell.broker.codes import codes
-from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.integers import INT64_MAX, check_int64
 from ackwell.protocol.constants import FRAME_PADDING_BYTES, MAX_MESSAGE_BYTES
 from ackwell.releases import MINOR_VERSIONS, RELEASES, full_release, known_release, release_number
 
@@ -370,9 +370,7 @@ def integer(name: str, value: str) -> int:
         number = int(value)
     except ValueError:
         raise ValueError(f"{name} is a whole number, not {value!r}") from None
-    if not INT64_MIN <= number <= INT64_MAX:
-        raise ValueError(f"{name} is {value}; it is a number of 64 bits")
-    return number
+    return check_int64(name, number)
 
 
 def _rate(name: str, value: str) -> float:

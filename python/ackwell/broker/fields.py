@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.integers import is_int64
 
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 """A broker writes a number that is not finite as one of these texts."""
@@ -40,8 +40,8 @@ def objects(values: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 def integer(values: Mapping[str, Any], name: str, missing: int | None = None) -> int:
     """Return a field that is an int64, or `missing` if the answer does not have the field."""
     value = values[name] if missing is None else values.get(name, missing)
-    if not isinstance(value, int) or isinstance(value, bool) or not INT64_MIN <= value <= INT64_MAX:
-        raise ValueError(f"{name} is {shortened(value)}; expected an integer of 64 bits")
+    if not is_int64(value):
+        raise ValueError(f"{name} is {shortened(value)}; expected an int64")
     return value
 
 

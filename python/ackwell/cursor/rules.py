@@ -28,7 +28,7 @@ from ackwell.cursor.cursor_state import CursorState
 from ackwell.drawing import Drawing, Drawn
 from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError
-from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.integers import INT64_MAX, check_int64
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -657,7 +657,5 @@ def _checked_properties(properties: Mapping[str, int]) -> dict[str, int]:
     for name, value in properties.items():
         if not isinstance(name, str):
             raise TypeError(f"property name {name!r}; expected a string")
-        if not INT64_MIN <= index(value) <= INT64_MAX:
-            raise ValueError(f"property {name!r} is {value}; expected an int64")
-        checked[name] = index(value)
+        checked[name] = check_int64(f"property {name!r}", value)
     return checked

@@ -12,6 +12,8 @@ from itertools import pairwise
 from json import loads
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from ackwell.integers import is_int64
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -154,7 +156,7 @@ def applied_default(policy: NamespacePolicy, settings: DevBrokerSettings) -> Any
     return policy.applied
 
 
-def _shaped(name: str, example: Any, value: Any) -> Any:  # noqa: C901 - one case for each JSON type
+def _shaped(name: str, example: Any, value: Any) -> Any:
     """Convert a JSON value to the JSON type that `example` shows.
 
     A missing field gets its value from `example`. A text of digits is accepted as a number.
@@ -168,9 +170,8 @@ def _shaped(name: str, example: Any, value: Any) -> Any:  # noqa: C901 - one cas
             return value
         case float(), int() | float() if not isinstance(value, bool):
             return float(value)
-        case int(), int() if not isinstance(example, bool | float) and not isinstance(value, bool):
-            if -(2**63) <= value < 2**63:
-                return value
+        case int(), int() if not isinstance(example, bool) and is_int64(value):
+            return value
         case int(), str() if not isinstance(example, bool) and value.removeprefix("-").isdecimal():
             return _shaped(name, example, int(value[:20]))
         case str(), str():

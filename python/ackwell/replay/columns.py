@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from ackwell._native import Names
 from ackwell.errors import EventError, ProtocolError
+from ackwell.integers import NOT_INT64
 from ackwell.replay import table_schemas
 from ackwell.replay.cursor_rows import cursor_columns
 from ackwell.replay.event_columns import NULL, Columns, codes_of
@@ -251,7 +252,7 @@ def _integers(batch: pa.RecordBatch, name: str) -> Ints | None:
     try:
         column = column.cast(pa.int64())
     except pa.ArrowInvalid as error:
-        raise EventError(f"{name} contains a value that is not a 64-bit integer: {error}") from None
+        raise EventError(f"{name} {NOT_INT64}: {error}") from None
     return _filled(column, NULL) if column.null_count else ndarray_of(column)
 
 

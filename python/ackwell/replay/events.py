@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple, Never, TypedDict
 
 from ackwell.cursor.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
 from ackwell.errors import EventError, LimitError
-from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.integers import INT64_MAX, is_int64
 
 SCHEMA_VERSION: Final = 1
 """The version of the schema. A changed meaning of a field or kind increments it; a new optional field does
@@ -334,15 +334,10 @@ def _check_batch(values: dict[str, Any]) -> None:
         raise ValueError(f"ack_set is {words!r}; expected a list of signed 64-bit words")
     if len(words) > WORDS_MAX:
         raise ValueError(f"ack_set has {len(words):,} words; at most {WORDS_MAX:,} are possible")
-    wrong = [word for word in words if not _is_word(word)]
+    wrong = [word for word in words if not is_int64(word)]
     if wrong:
         raise ValueError(f"ack_set contains {wrong[0]!r}; expected signed 64-bit words")
     values["ack_set"] = tuple(words)
-
-
-def _is_word(value: object) -> bool:
-    is_integer = isinstance(value, int) and not isinstance(value, bool)
-    return is_integer and INT64_MIN <= value <= INT64_MAX  # type: ignore[operator]
 
 
 def _check_complete(kind: Kind, values: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackwell.errors import EventError
+from ackwell.integers import INT64_MAX, NOT_INT64
 from ackwell.replay import table_schemas
 from ackwell.replay.columns import array_of, ndarray_of
 from ackwell.replay.events import Event, event_from_fields
@@ -55,7 +56,7 @@ def _are_in_order(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> 
             keys = [batch.column(name).to_pylist() for name in names]
         for file, sequence in zip(*keys, strict=True):
             # The keys of nulls are the greatest, because Arrow's sort puts nulls at the end.
-            key = "\U0010ffff" if file is None else file, 2**63 if sequence is None else sequence
+            key = "\U0010ffff" if file is None else file, INT64_MAX + 1 if sequence is None else sequence
             if last is not None and key < last:
                 return False
             last = key
@@ -108,8 +109,8 @@ def _column(
     try:
         return column.cast(kind)
     except pa.ArrowInvalid as error:
-        what = "a 64-bit integer" if kind == pa.int64() else str(kind)
-        raise EventError(f"{name} contains a value that is not {what}: {error}") from None
+        problem = NOT_INT64 if kind == pa.int64() else f"contains a value that is not {kind}"
+        raise EventError(f"{name} {problem}: {error}") from None
 
 
 def _repeated(value: str | int | None, count: int, kind: Any = None) -> pa.Array:

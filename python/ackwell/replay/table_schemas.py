@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ackwell.errors import EventError
-from ackwell.integers import INT64_MAX
+from ackwell.integers import INT64_MAX, NOT_INT64
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -276,7 +276,7 @@ def path_value(name: str, text: str | None) -> str | int | None:
     except ValueError:
         value = INT64_MAX + 1
     if abs(value) > INT64_MAX:
-        raise EventError(f"{name} contains a value that is not a 64-bit integer: {text!r} in the path")
+        raise EventError(f"{name} {NOT_INT64}: {text!r} in the path")
     return value
 
 

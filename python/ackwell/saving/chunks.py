@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ackwell.engine import native_engine
 from ackwell.errors import CorruptStateError, LimitError
-from ackwell.integers import INT64_MAX
+from ackwell.integers import is_int64
 from ackwell.protocol.constants import COMPRESSIONS
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Footer(NamedTuple):
         for value in values:
             # In Python, a boolean is an `int`, and NaN, Infinity and 1e9 are floats. Accept only real
             # integers.
-            if type(value) is not int or not 0 <= value <= INT64_MAX:
+            if not is_int64(value) or value < 0:
                 raise CorruptStateError(f"footer {keys}: expected numbers of at least 0", 0)
         footer = cls(*values)
         if not footer.parts:

@@ -30,6 +30,7 @@ from pyspark.sql.types import (
 )
 
 from ackwell.errors import SchemaError
+from ackwell.integers import INT64_MAX, NOT_INT64
 from ackwell.replay import table_schemas
 from ackwell.replay.columns import COLUMNS
 from ackwell.replay.events import Kind
@@ -142,10 +143,8 @@ def _from_doubles(name: str) -> Column:
     pandas writes a column of integers with missing values as doubles.
     """
     value = F.col(f"`{name}`")
-    message = F.concat(
-        F.lit(f"column {name!r} contains a value that is not a 64-bit integer: "), value.cast("string")
-    )
-    is_whole = value.isNull() | ((F.floor(value) == value) & (F.abs(value) < 2.0**63))
+    message = F.concat(F.lit(f"column {name!r} {NOT_INT64}: "), value.cast("string"))
+    is_whole = value.isNull() | ((F.floor(value) == value) & (F.abs(value) < float(INT64_MAX + 1)))
     return F.when(is_whole, value.cast("bigint")).otherwise(F.raise_error(message))
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ackwell.cursor.ack_sets import WHOLE, all_messages, first_unacked
 from ackwell.equality import EqualByState
 from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -274,9 +275,9 @@ class Transactions(EqualByState):
 def _reach(unacked_bits: int) -> int:
     """Return the first batch index that a cumulative acknowledgment leaves unacknowledged at its position.
 
-    Return 2**63 if it acknowledges the whole entry.
+    Return a number beyond every batch if it acknowledges the whole entry.
     """
-    return first_unacked(unacked_bits) if unacked_bits else 2**63
+    return first_unacked(unacked_bits) if unacked_bits else INT64_MAX
 
 
 def _conflict(message: str) -> ProtocolError:

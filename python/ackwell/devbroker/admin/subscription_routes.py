@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.cursor.rules import last_existing
 from ackwell.devbroker.admin.requests import HttpError, number
 from ackwell.devbroker.admin.topic_routes import existing, with_partitions
-from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.integers import INT64_MAX, is_int64
 from ackwell.position import Position
 from ackwell.protocol.message_ids import message_id_of
 from ackwell.subscription import SubscriptionType
@@ -251,6 +251,6 @@ def _ids(given: Any) -> tuple[int, int]:
     ids: list[Any] = (
         [given.get(name) for name in ("ledgerId", "entryId")] if isinstance(given, dict) else [None]
     )
-    if not all(isinstance(each, int) and INT64_MIN <= each <= INT64_MAX for each in ids):
+    if not all(map(is_int64, ids)):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")
     return ids[0], ids[1]
