@@ -16,7 +16,7 @@ from ackwell.broker.metadata_node import closing_request_bytes, ledger_list_byte
 from ackwell.broker.stats import LedgerSize, SubscriptionStats, parse_stats
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.diagnosis.checkup import JudgedBroker
-from ackwell.diagnosis.doctor import Verdict
+from ackwell.diagnosis.doctor import Verdict, diagnose
 from ackwell.diagnosis.upgrade import BrokerUpgrade, upgrade_of
 from ackwell.position import Position
 from ackwell.releases import RELEASES
@@ -222,9 +222,35 @@ def test_a_ledger_list_above_the_limit_is_a_verdict_with_its_remedy(
     is_uncompressed = verdict != "unproven" and version == "4.2.4"
     assert ("managedLedgerInfoCompressionType=LZ4" in settings) is is_uncompressed
     (usage,) = (each for each in found["limits"] if each["setting"].startswith("metadata-node"))
-    assert usage["what"].endswith(", at most") is (version == "5.0.1")
+    assert usage["what"].endswith(", at most") is usage["isUpperBound"] is (version == "5.0.1")
     notes = [note for note in found["notes"] if "without end, the topic does not load" in note]
     assert len(notes) == (verdict == "at risk")
+
+
+@pytest.mark.parametrize(
+    "unpredicted", [{"durable": False}, {"persisted_only": True}, {"shows_cursor": False}]
+)
+@pytest.mark.parametrize(
+    ("version", "limit", "verdict"),
+    [
+        ("4.2.4", LIST_BYTES - 1, Verdict.UNWRITABLE),
+        ("4.2.4", LIST_BYTES, Verdict.AT_RISK),
+        ("4.2.4", LIST_BYTES * 5 // 4 + 1, None),
+        ("5.0.1", LIST_BYTES // 3, Verdict.AT_RISK),
+    ],
+)
+def test_a_refused_ledger_list_stops_also_subscriptions_without_a_prediction(
+    unpredicted: dict[str, Any], version: str, limit: int, verdict: Verdict | None
+) -> None:
+    """No subscription of a topic receives messages if the topic does not load."""
+    settings = replace(BrokerSettings.of(version), metadata_node_bytes=limit)
+    found = diagnose(replace(parsed(ledgers()), **unpredicted), settings)
+    other = Verdict.FINE if unpredicted == {"durable": False} else Verdict.UNPROVEN
+    expected = verdict or other
+    assert (found.verdict, found.verdict_of("crash")) == (expected, expected)
+    assert bool(found.remedies) is (verdict is not None)
+    assert any("the topic does not load" in note for note in found.notes) is (verdict is Verdict.AT_RISK)
+    assert found.restarts == ()
 
 
 def test_the_size_of_a_list_with_offloaded_ledgers_is_unknown(tmp_path: Path) -> None:
@@ -245,8 +271,15 @@ def test_a_downgrade_may_write_a_list_that_the_newer_broker_compressed() -> None
         broker = JudgedBroker.of(before, others_are_defaults=True).with_node_bytes(LIST_BYTES - 1)
         made = upgrade_of(found, BrokerUpgrade.of(broker, after, others_are_defaults=True))
         verdicts[before, after] = {each.verdict for each in made.moves}
-        changed = {each.name for each in made.changes}
-        assert ("managedLedgerInfoCompressionType" in changed) is (before != after)
+        changed = {each.name: each in made.improvements for each in made.changes}
+        compresses = None if before == after else after == "5.0.1"
+        assert changed.get("managedLedgerInfoCompressionType") is compresses
+        limits = [[each["setting"] for each in move["limits"]] for move in made.to_json()["moves"]]
+        refused = [each.verdict is Verdict.UNWRITABLE for each in made.moves]
+        assert limits == [["metadata-node-bytes of the ledger list"] * each for each in refused]
+        reader = upgrade_of(replace(found, durable=False), made.upgrade)
+        assert [each.verdict for each in reader.moves] == [each.verdict for each in made.moves]
+        assert [each.name for each in reader.changes] == [each.name for each in made.changes]
     assert verdicts == {
         ("5.0.1", "4.2.4"): {Verdict.UNWRITABLE},
         ("4.2.4", "5.0.1"): {Verdict.FINE, Verdict.UNWRITABLE},

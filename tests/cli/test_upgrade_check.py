@@ -52,7 +52,7 @@ def test_the_table_names_the_loss_its_cause_and_the_commands(dump: str) -> None:
         "before: broker 4.2, settings from the defaults of 4.2; after: broker 5.0.1",
         "0 to 1,999",
         "moved again without an acknowledgment: losing, acknowledged messages redelivered: 1,999",
-        "cause: managedLedgerMaxUnackedRangesToPersist: 10000 becomes 200000",
+        "improves later restarts: managedLedgerMaxUnackedRangesToPersist: 10000 becomes 200000",
         "a cumulative acknowledgment inside a batch adds to the earlier ack set",
         "ackwell rescue begin --admin URL --owner HOST:PORT --output HOST --yes",
         "ackwell rescue end HOST --admin URL --yes",
@@ -77,6 +77,7 @@ def test_a_downgrade_names_the_setting_that_keeps_everything(dump: str) -> None:
     done = ackwell("upgrade-check", *options, dump)
     assert done.code == 4
     assert "restarts of 4.2.4 are worse than restarts of the present release:" in done.out
+    assert "cause: managedLedgerMaxUnackedRangesToPersist: 200000 becomes 10000" in done.out
     setting = "managedLedgerMaxUnackedRangesToPersist=50000"
     assert f"in the broker.conf of the new release, before its first start:\n    {setting}" in done.out
     assert ackwell("upgrade-check", *options, "--to-setting", setting, dump).code == 0

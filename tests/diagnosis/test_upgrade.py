@@ -76,13 +76,14 @@ def test_a_downgrade_reads_every_range_and_forgets_them_at_the_next_write() -> N
     assert (helped.lost_after("graceful"), helped.is_worse) == (Bounds(0, 0), False)
 
 
-def test_an_upgrade_to_larger_limits_names_them_as_the_cause() -> None:
+def test_an_upgrade_to_larger_limits_names_them_as_an_improvement() -> None:
     old = {"managedLedgerPersistIndividualAckAsLongArray": "false"}
     found = upgrade_of(single(30_000), upgrade(**old))
     assert moved(found) == [19_999, 19_999]
     assert (found.lost_now("crash"), found.lost_after("crash")) == (Bounds(19_999, 30_000), Bounds(0, 30_000))
     # The setting that was changed stays, and a default changes.
     assert found.changes[0].name == "managedLedgerMaxUnackedRangesToPersist"
+    assert found.improvements == set(found.changes)
     assert not found.upgrade.target.settings.persist_individual_ack_as_long_array
 
 

@@ -436,7 +436,7 @@ def _explanation_lines(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"  because ({reason.code}): {reason}"
     for usage in diagnosis.usage:
         if usage.share >= 0.5:
-            yield f"  {usage.setting}: {usage.used:,} of {usage.limit:,} {usage.what}"
+            yield f"  {usage.text}"
     for remedy in diagnosis.remedies:
         yield f"  what helps: {remedy.text_for(stats)}"
         yield from (f"      {setting}" for setting in remedy.settings)

@@ -221,11 +221,14 @@ def _explanation(each: SubscriptionUpgrade) -> Iterator[str]:
         if found.verdict != "fine":
             yield f"  {name}: {found.verdict}, acknowledged messages redelivered: {found.messages_lost}"
             yield from (f"    {reason}" for reason in found.reasons)
+            yield from (f"    {usage.text}" for usage in found.usage if usage.is_near)
     if each.is_worse:
         yield f"  restarts of {target.version} are worse than restarts of the present release:"
         reasons = {reason.code: str(reason) for found in each.after for reason in found.reasons}
         yield from (f"    {reason}" for reason in reasons.values())
-    yield from (f"  cause: {_change(change)}" for change in each.changes)
+    for change in each.changes:
+        effect = "improves later restarts" if change in each.improvements else "cause"
+        yield f"  {effect}: {_change(change)}"
     yield from (f"  set {setting}" for setting in each.settings)
 
 

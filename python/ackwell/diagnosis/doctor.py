@@ -120,18 +120,18 @@ class Diagnosis:
         return self._verdict([loss for loss in self.restarts if loss.restart == restart])
 
     def _verdict(self, restarts: Sequence[RestartLoss]) -> Verdict:
-        if not self.is_known:
-            return Verdict.UNPROVEN
         losses = [loss.messages_before_flush for loss in restarts]
         closes = any(loss.restart == "graceful" for loss in restarts)
         refused = {LIST_LIMIT, NODE_LIMIT} if closes else {LIST_LIMIT}
-        if restarts and any(each.setting in refused and each.is_exceeded for each in self.usage):
+        if any(each.setting in refused and each.is_exceeded for each in self.usage):
             return Verdict.UNWRITABLE
         if any(loss.at_least for loss in losses):
             return Verdict.LOSING
         open_losses = [loss for loss in restarts if loss.messages_before_flush.at_most != 0]
         if any(usage.is_near for usage in self.usage):
             return Verdict.AT_RISK
+        if not self.is_known:
+            return Verdict.UNPROVEN
         if not open_losses:
             return Verdict.FINE
         hidden = {"batch-index-hidden", "settings-assumed"} | (
@@ -161,9 +161,7 @@ class Diagnosis:
                 loss.restart: {"verdict": str(self.verdict_of(loss.restart)), **_loss_to_json(loss)}
                 for loss in self.restarts
             },
-            "limits": [
-                {"setting": u.setting, "what": u.what, "used": u.used, "limit": u.limit} for u in self.usage
-            ],
+            "limits": [each.to_json() for each in self.usage],
             "markDeletePosition": str(stats.mark_delete_position) if stats.shows_acknowledgments else None,
             "ranges": stats.range_count,
             "backlogEntries": stats.backlog_entries,
@@ -200,14 +198,20 @@ def diagnose(
     if stats.overview is not None:
         return _of_overview(stats, restarts, delivery)
     contradictions = tuple(map(str, stats.contradictions))
-    if note := _without_prediction(stats):
-        return Diagnosis(stats=stats, notes=(note,), delivery=delivery)
-    if not stats.shows_acknowledgments:
-        return Diagnosis(stats=stats, notes=contradictions, delivery=delivery)
+    list_usage = tuple(ledger_list_usage(stats, settings, later))
+    note = _without_prediction(stats)
+    if note or not stats.shows_acknowledgments:
+        return Diagnosis(
+            stats=stats,
+            usage=list_usage,
+            remedies=tuple(list_remedies(settings, list_usage)),
+            notes=(*((note,) if note else contradictions), *_limit_notes(stats, settings, list_usage)),
+            delivery=delivery,
+        )
     held_back = withheld(stats, settings, before)
     written = written_losses(stats, settings, restarts, before, later)
     losses = with_withheld(written, held_back, stats, settings)
-    usage = (*limit_usage(stats, settings, later), *ledger_list_usage(stats, settings, later))
+    usage = (*limit_usage(stats, settings, later), *list_usage)
     notes = (
         *_notes(stats, settings, losses, usage),
         *_reloaded(stats, settings, written),
@@ -335,14 +339,21 @@ def _discarded(stats: SubscriptionStats, before: SubscriptionStats | None) -> It
     )
 
 
+def _limit_notes(
+    stats: SubscriptionStats, settings: BrokerSettings, usage: Sequence[LimitUsage]
+) -> Iterator[str]:
+    """Yield a note for each limit that is near, and one if the size of the ledger list is unknown."""
+    yield from (loss_beyond(stats, settings, each) for each in usage if each.is_near and not each.is_exceeded)
+    yield from unknown_list(stats, settings)
+
+
 def _notes(
     stats: SubscriptionStats,
     settings: BrokerSettings,
     losses: Sequence[RestartLoss],
     usage: Sequence[LimitUsage],
 ) -> Iterator[str]:
-    yield from (loss_beyond(stats, settings, each) for each in usage if each.is_near and not each.is_exceeded)
-    yield from unknown_list(stats, settings)
+    yield from _limit_notes(stats, settings, usage)
     yield from unknown_record(stats, settings)
     if stats.batch_sizes.each is None and any(loss.entries or loss.partial_entries for loss in losses):
         yield (

@@ -60,6 +60,21 @@ class LimitUsage:
         """Whether a busy subscription may exceed the limit within minutes."""
         return self.share >= NEAR_A_LIMIT
 
+    @property
+    def text(self) -> str:
+        """The usage in words."""
+        return f"{self.setting}: {self.used:,} of {self.limit:,} {self.what}"
+
+    def to_json(self) -> dict[str, str | int | bool]:
+        """Return the usage as JSON values."""
+        return {
+            "setting": self.setting,
+            "what": self.what,
+            "used": self.used,
+            "limit": self.limit,
+            "isUpperBound": self.is_upper_bound,
+        }
+
 
 def limit_usage(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings] = ()

@@ -27,12 +27,13 @@ from ackwell.diagnosis.checkup import JudgedBroker
 from ackwell.diagnosis.delivery import delivery_of
 from ackwell.diagnosis.doctor import Diagnosis, Verdict, count_to_json, diagnose
 from ackwell.diagnosis.limits import ledger_list_usage, limit_usage
-from ackwell.diagnosis.prediction import predicted_losses
+from ackwell.diagnosis.prediction import predicted_losses, weight
 from ackwell.diagnosis.upgrade_rules import CONSUMER_RULES, RULES
 from ackwell.releases import full_release, known_release
 from ackwell.subscription import SubscriptionSettings
 
 if TYPE_CHECKING:
+    from ackwell.broker.restart import RestartLoss
     from ackwell.broker.writes import Restart
 
 SCHEMA_VERSION: Final = 1
@@ -186,6 +187,9 @@ class SubscriptionUpgrade:
     loaded the topic, and one without. Both assume that the rolling restart lost nothing."""
     changes: tuple[UpgradeChange, ...]
     """The changes of rules and settings that affect a prediction."""
+    improvements: frozenset[UpgradeChange]
+    """Those of `changes` that only improve the restarts of the new broker: they make no loss greater and no
+    limit nearer."""
 
     @property
     def stats(self) -> SubscriptionStats:
@@ -265,10 +269,12 @@ def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
 
 def _to_json(found: Sequence[Diagnosis], restarts: Sequence[Restart]) -> dict[str, Any]:
     reasons = {reason.code: reason for each in found for reason in each.reasons}
+    near = dict.fromkeys(usage for each in found for usage in each.usage if usage.is_near)
     return {
         "verdict": str(_worst(found)),
         "ackedMessagesLost": {restart: count_to_json(_lost(found, restart)) for restart in restarts},
         "reasons": [{"code": each.code, "text": each.text} for each in reasons.values()],
+        "limits": [each.to_json() for each in near],
     }
 
 
@@ -297,38 +303,71 @@ def upgrade_of(stats: SubscriptionStats, upgrade: BrokerUpgrade, *, moves: int =
     loaded = replace(
         stats, cursor_ledger="read-only" if places == ["cursor ledger"] else "none", untouched=True
     )
+    changes, improvements = _changes_that_matter(stats, loaded, upgrade)
     return SubscriptionUpgrade(
         upgrade=upgrade,
         now=diagnose(stats, source.settings, version=source.version, assumed=source.assumed_settings),
         moves=() if upgrade.is_done else tuple(rolling),
         after=_after(stats, loaded, target),
-        changes=_changes_that_matter(stats, loaded, upgrade),
+        changes=changes,
+        improvements=improvements,
     )
+
+
+class _Outcome(NamedTuple):
+    """The restarts and the delivery of a subscription under the settings of one broker."""
+
+    losses: tuple[Bounds, ...]
+    limits: frozenset[tuple[str, bool]]
+    """Each limit that is near, and whether it is exceeded."""
+    delivery: str
+
+    @classmethod
+    def of(
+        cls, stats: SubscriptionStats, loaded: SubscriptionStats, settings: BrokerSettings, version: str
+    ) -> _Outcome:
+        """Predict the outcome; `loaded` is the state after a load, without an acknowledgment since then."""
+        usage = list(ledger_list_usage(stats, settings))
+        losses: list[RestartLoss] = []
+        if stats.durable and stats.shows_acknowledgments:
+            usage += (each for state in (stats, loaded) for each in limit_usage(state, settings))
+            losses += predicted_losses(stats, settings, RESTARTS)
+            losses += predicted_losses(loaded, settings, ("graceful",))
+        return cls(
+            tuple(bounds for each in losses for bounds in each.bounds),
+            frozenset(
+                (each.setting, exceeded)
+                for each in usage
+                if each.is_near
+                for exceeded in {False, each.is_exceeded}
+            ),
+            delivery_of(stats, settings, version=version).code.code,
+        )
+
+    def improves(self, other: _Outcome) -> bool:
+        """Return whether no loss is greater and no limit nearer than in `other`, and one is better."""
+        return (
+            (self.losses, self.limits) != (other.losses, other.limits)
+            and self.limits <= other.limits
+            and all(
+                weight(ours) <= weight(theirs) for ours, theirs in zip(self.losses, other.losses, strict=True)
+            )
+        )
 
 
 def _changes_that_matter(
     stats: SubscriptionStats, loaded: SubscriptionStats, upgrade: BrokerUpgrade
-) -> tuple[UpgradeChange, ...]:
-    """Return the changes that affect a restart or the delivery after the upgrade."""
-    if stats.overview is not None or not stats.durable or not stats.shows_acknowledgments:
-        return ()
-    target = upgrade.target
-
-    def result(settings: BrokerSettings) -> tuple[object, ...]:
-        return (
-            *(each.bounds for each in predicted_losses(stats, settings, RESTARTS)),
-            *(each.bounds for each in predicted_losses(loaded, settings, ("graceful",))),
-            {
-                each.setting
-                for state in (stats, loaded)
-                for each in (*limit_usage(state, settings), *ledger_list_usage(state, settings))
-                if each.is_near
-            },
-            delivery_of(stats, settings, version=target.version).code.code,
-        )
-
-    after = result(target.settings)
-    return tuple(each for each in upgrade.changes if result(upgrade.without(each)) != after)
+) -> tuple[tuple[UpgradeChange, ...], frozenset[UpgradeChange]]:
+    """Return the changes that affect a restart or the delivery after the upgrade, and the improvements."""
+    if stats.overview is not None:
+        return (), frozenset()
+    version = upgrade.target.version
+    after = _Outcome.of(stats, loaded, upgrade.target.settings, version)
+    undone = {each: _Outcome.of(stats, loaded, upgrade.without(each), version) for each in upgrade.changes}
+    return (
+        tuple(change for change, outcome in undone.items() if outcome != after),
+        frozenset(change for change, outcome in undone.items() if after.improves(outcome)),
+    )
 
 
 def _after(
