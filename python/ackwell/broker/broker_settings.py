@@ -270,6 +270,21 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         older = self.max_unacked_ranges_to_persist_in_zookeeper
         return older if older > 0 else self.max_unacked_ranges_to_persist_in_metadata_store
 
+    def needs_ledger(self, ranges: int) -> bool:
+        """Return whether a close with this number of ranges writes to the cursor ledger, if it is open.
+
+        For an array of numbers, the result is an array.
+        """
+        return ranges > self.metadata_store_ranges
+
+    def entries_counted(self, earlier: int, own: int) -> int:
+        """Return the acknowledged entries that count for a ledger in the long-array form.
+
+        `earlier` is the number of acknowledged entries in the earlier ledgers, and `own` the number in the
+        ledger. The broker writes the ledger if at most `max_unacked_ranges_to_persist` entries count.
+        """
+        return earlier + own if self.counts_the_ledger_itself else earlier
+
     @property
     def ranges_written(self) -> int:
         """The maximum number of ranges that the ranges form contains: before 5.0, one more than the limit."""

@@ -161,7 +161,7 @@ def read_back(
 
 def closes_to_ledger(state: CursorState, settings: BrokerSettings, ledger: CursorLedger) -> bool:
     """Return whether a close writes the state to the cursor ledger, and not to the metadata store."""
-    return ledger == "open" and len(state.individually_deleted) > settings.metadata_store_ranges
+    return ledger == "open" and settings.needs_ledger(len(state.individually_deleted))
 
 
 def _after_crash(state: MemoryState, settings: BrokerSettings, ledger: CursorLedger) -> Persisted:
@@ -287,22 +287,17 @@ def _first_ranges(state: MemoryState, settings: BrokerSettings) -> PositionRange
 
 
 def _first_ledgers(state: MemoryState, settings: BrokerSettings) -> PositionRangeSet:
-    """Return the ranges of the ledgers that the long-array form writes: the first ones, up to the limit.
-
-    A ledger is written if the acknowledged entries in all earlier ledgers are within the limit. From 5.0.0
-    on, the entries of the ledger itself count, too.
-    """
+    """Return the ranges of the ledgers that the long-array form writes: the first ones, up to the limit."""
     limit = settings.max_unacked_ranges_to_persist
-    ledger_ids = state.individually_deleted.ledger_ids()
-    acked = accumulate(map(state.individually_deleted.cardinality_of, ledger_ids), initial=0)
-    if settings.counts_the_ledger_itself:
-        next(acked)
-    beyond = [ledger_id for ledger_id, total in zip(ledger_ids, acked, strict=False) if total > limit]
-    if not beyond:
+    if state.individually_deleted.cardinality <= limit:
         return state.individually_deleted
+    ledger_ids = state.individually_deleted.ledger_ids()
+    acked = [*map(state.individually_deleted.cardinality_of, ledger_ids)]
+    counted = map(settings.entries_counted, accumulate(acked, initial=0), acked)
     kept = state.individually_deleted.copy()
-    for ledger_id in beyond:
-        kept.remove_range(ledger_id, -1, INT64_MAX)
+    for ledger_id, total in zip(ledger_ids, counted, strict=True):
+        if total > limit:
+            kept.remove_range(ledger_id, -1, INT64_MAX)
     return kept
 
 

@@ -179,16 +179,11 @@ def unknown_record(stats: SubscriptionStats, settings: BrokerSettings) -> Iterat
 
 
 def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
-    """Return the number of acknowledged entries that count for the limit of the long-array form.
-
-    Before 5.0.0, a broker writes a ledger if the entries of the earlier ledgers do not exceed the limit. The
-    entries of the last ledger therefore never count.
-    """
+    """Return the number of acknowledged entries that count for the last ledger in the long-array form."""
     ranges = stats.individually_deleted
     ledger_ids = ranges.ledger_ids()
-    if settings.counts_the_ledger_itself or not len(ledger_ids):
-        return ranges.cardinality
-    return ranges.cardinality - ranges.cardinality_of(int(ledger_ids[-1]))
+    last = ranges.cardinality_of(int(ledger_ids[-1])) if len(ledger_ids) else 0
+    return settings.entries_counted(ranges.cardinality - last, last)
 
 
 def loss_beyond(stats: SubscriptionStats, settings: BrokerSettings, usage: LimitUsage) -> str:

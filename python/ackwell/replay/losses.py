@@ -56,9 +56,9 @@ def losses_of(columns: dict[str, Any]) -> Losses:
     from ackwell import Ledgers, PositionRangeSet
 
     integers, sets, ledgers = columns["integers"], columns["batch_deleted"], columns["ledgers"]
-    # With at most this many ranges, a close writes the cursor to the metadata store. The next broker reads
-    # back all its ranges, but no ack set.
-    large = integers["range_count"] > BrokerSettings().metadata_store_ranges
+    # A close writes the other cursors to the metadata store. The next broker reads back all their ranges, but
+    # no ack set.
+    large = BrokerSettings().needs_ledger(integers["range_count"])
     counts = np.where(large, 0, np.diff(sets["offsets"]))
     acked, unsure = (_sums(values, sets["offsets"]) for values in _acked(sets["acked"]))
     at_least = np.where(counts > 0, acked, 0)

@@ -408,13 +408,10 @@ def _check_graceful(
     if not limit:
         raise RefusedError("nothing-kept", age=since)
     earlier = _up_to(then | perhaps, ledger_id, -1).cardinality
-    # From 5.0.0 on, a broker does not write a ledger if the total with this ledger's own entries exceeds the
-    # limit. If no earlier ledger is written, the broker writes the state in the ranges form.
-    own = dict(_joined(dict(before.stats.ledgers), now)).get(ledger_id, 0)
-    whole = earlier + own if earlier else 0
+    # If no earlier ledger is written, the broker writes the state in the ranges form.
+    own = dict(_joined(dict(before.stats.ledgers), now)).get(ledger_id, 0) if earlier else 0
     if count < limit and not any(
-        _writes_ledgers(each, whole if each.counts_the_ledger_itself else earlier, before, now)
-        for each in known
+        _writes_ledgers(each, each.entries_counted(earlier, own), before, now) for each in known
     ):
         raise RefusedError("fewer-than-limit", count=count, limit=limit, age=since)
     return [
@@ -481,7 +478,7 @@ def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, no
     entries = _joined(dict(before.stats.ledgers), now)
     unacked = sum(count for _, count in entries) - _acked(before.stats, dict(entries)).cardinality
     ranges_max = min(unacked, sum((count + 1) // 2 for _, count in entries))
-    return ranges_max > settings.metadata_store_ranges
+    return settings.needs_ledger(ranges_max)
 
 
 def age_between(before: Snapshot, now: Snapshot) -> str:
