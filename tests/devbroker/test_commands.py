@@ -684,6 +684,22 @@ def test_a_seek_closes_the_consumers_and_moves_the_cursor(broker: Offline, clien
     refused(answer, ErrorCode.METADATA_ERROR, "Message id and message publish time were not present")
 
 
+def test_a_crash_that_undoes_a_seek_loses_no_acknowledgment(broker: Offline, client: Client) -> None:
+    client.produce()
+    client.publish(num_messages_in_batch=3)
+    client.subscribe()
+    client.ack((0, 0))
+    # The clock does not pass, so the broker writes neither the seek nor the acknowledgment after it.
+    client.ask(CommandType.SEEK, consumer_id=1, request_id=6, message_id={"ledgerId": 0, "entryId": 0})
+    client.subscribe()
+    client.ack((0, 0, 0b110))
+    cursor = broker.state.topics[ORDERS].subscriptions["s"].cursor
+    assert dict(cursor.batch_deleted) == {(0, 0): (0b110,)}
+    restarted = broker.state.reload("crash", "pulsar")
+    assert broker.state.topics[ORDERS].subscriptions["s"].cursor.is_acked(0, 0)
+    assert restarted.messages == 0
+
+
 def test_the_last_message_is_named_with_the_consumer_s_position(broker: Offline, client: Client) -> None:
     client.subscribe()
     empty = client.one(CommandType.GET_LAST_MESSAGE_ID, consumer_id=1, request_id=6)

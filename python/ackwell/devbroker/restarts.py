@@ -15,7 +15,7 @@ from ackwell import PositionInfo
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import MemoryState, Restart, read_back
-from ackwell.cursor.ack_sets import from_words
+from ackwell.cursor.ack_sets import from_words, to_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,7 +74,8 @@ def surviving_state(
     """Return the part of a subscription's state that survives a restart, and the lost acknowledgments."""
     now = MemoryState.held(source.cursor.to_state())
     staged = source.subscription.stage().info
-    predicted = _predicted(source, now, how, settings)
+    sizes = BatchSizes(of=source.content.batch_sizes())
+    predicted = _predicted(source, now, how, settings, sizes)
     if as_ == "ackwell":
         loss = SubscriptionLoss(type(now.individually_deleted)(), 0, predicted)
         return SurvivingState(staged, source.cursor_writes.ledger, loss)
@@ -89,40 +90,36 @@ def surviving_state(
         unknown_fields=staged.unknown_fields,
     )
     place: CursorLedger = "read-only" if persisted.place == "cursor ledger" else "none"
-    return SurvivingState(info, place, _loss(source, info, predicted))
+    return SurvivingState(info, place, _loss(source, info, sizes, predicted))
 
 
 def _predicted(
-    source: TopicSubscription, now: MemoryState, how: Restart, settings: BrokerSettings
+    source: TopicSubscription, now: MemoryState, how: Restart, settings: BrokerSettings, sizes: BatchSizes
 ) -> RestartLoss:
     return restart_loss(
         now,
         settings,
         how,
         cursor_ledger=source.cursor_writes.ledger,
-        batch_sizes=BatchSizes(of=source.content.batch_sizes()),
+        batch_sizes=sizes,
         persisted_mark_delete=source.cursor_writes.written.mark_delete_position if how == "crash" else None,
     )
 
 
-def _loss(source: TopicSubscription, info: PositionInfo, predicted: RestartLoss) -> SubscriptionLoss:
+def _loss(
+    source: TopicSubscription, info: PositionInfo, sizes: BatchSizes, predicted: RestartLoss
+) -> SubscriptionLoss:
     """Return the acknowledgments of `source` that the surviving state `info` lacks."""
     from ackwell.cursor import Cursor
 
     after = Cursor.from_position_info(info, source.cursor.ledgers, settings=source.cursor.settings)
     entries = source.cursor.acknowledged() - after.acknowledged()
-    sizes = source.content.batch_sizes()
-    messages = sum(
-        _unacked_bits(after.unacked_bits(*position), sizes.get(position, 1)).bit_count()
-        for position in entries.positions()
-    )
-    for position, words in source.cursor.batch_deleted.items():
-        size = sizes.get(position, 1)
-        known = _unacked_bits(after.unacked_bits(*position), size)
-        messages += (known & ~_unacked_bits(from_words(words), size)).bit_count()
-    return SubscriptionLoss(entries, messages, predicted)
-
-
-def _unacked_bits(bits: int | None, size: int) -> int:
-    everything = (1 << size) - 1
-    return everything if bits is None else bits & everything
+    partial = {p: words for p, words in source.cursor.batch_deleted.items() if not after.is_acked(*p)}
+    # The messages of these entries and batches that are still acknowledged.
+    kept = {
+        p: to_words(from_words(words) | from_words(partial.get(p, ())))
+        for p, words in after.batch_deleted.items()
+        if p in entries or p in partial
+    }
+    acked = sizes.acked(entries.cardinality, partial, within=entries).at_least
+    return SubscriptionLoss(entries, acked - sizes.acked(0, kept).at_least, predicted)
