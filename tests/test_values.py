@@ -31,8 +31,8 @@ STATE = {
     "Transaction",
     "WatchCounts",
     "_Fault",
-    "_Subscription",
-    "_Waiting",
+    "_SubscriptionHistory",
+    "_WaitingMessages",
 }
 """Mutable classes; all others are values."""
 BY_NAME = {

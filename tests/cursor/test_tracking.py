@@ -16,9 +16,9 @@ import pytest
 
 from ackwell import Cursor, Ledgers, Position, PositionInfo, ProtocolError
 from ackwell.cursor import tracked as tracking
-from ackwell.cursor.carried import Loaded
-from ackwell.cursor.changes import CHANGES_MAX, Changed, TrackedDict
-from ackwell.cursor.tracked import Baseline, Tracked
+from ackwell.cursor.carried import LoadedFields
+from ackwell.cursor.changes import CHANGES_MAX, ChangedPositions, TrackedDict
+from ackwell.cursor.tracked import Baseline, TrackedState
 from ackwell.saving.delta import Change, difference, merge, replay
 from ackwell.saving.journal import Journal
 from ackwell.store import MemoryStore
@@ -33,9 +33,9 @@ class Checked:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.saved: PositionInfo | None = None
         self.seen: Counter[str] = Counter()
-        change_since, baseline = Tracked.change_since, Tracked.baseline
+        change_since, baseline = TrackedState.change_since, TrackedState.baseline
 
-        def checked(tracked: Tracked, before: Baseline | PositionInfo) -> Change | None:
+        def checked(tracked: TrackedState, before: Baseline | PositionInfo) -> Change | None:
             change, after = change_since(tracked, before), tracked.whole()
             if isinstance(before, Baseline):
                 assert self.saved is not None
@@ -49,12 +49,12 @@ class Checked:
                     self.seen["change"] += 1
             return change
 
-        def remembered(tracked: Tracked) -> Baseline:
+        def remembered(tracked: TrackedState) -> Baseline:
             self.saved = tracked.whole()
             return baseline(tracked)
 
-        monkeypatch.setattr(Tracked, "change_since", checked)
-        monkeypatch.setattr(Tracked, "baseline", remembered)
+        monkeypatch.setattr(TrackedState, "change_since", checked)
+        monkeypatch.setattr(TrackedState, "baseline", remembered)
 
 
 class Life:
@@ -215,10 +215,10 @@ def test_a_save_of_one_change_beside_many_neither_builds_nor_compares_the_whole_
     subscription.redeliver("a", [(3, 1500)])
     subscription.save(store)
 
-    def whole(_: Tracked) -> PositionInfo:
+    def whole(_: TrackedState) -> PositionInfo:
         raise AssertionError("the whole state was built")
 
-    monkeypatch.setattr(Tracked, "whole", whole)
+    monkeypatch.setattr(TrackedState, "whole", whole)
     monkeypatch.setattr(tracking, "difference", whole)
     changes: list[Callable[[], object]] = [
         lambda: subscription.redeliver("a", [(3, 1501)]),
@@ -237,7 +237,7 @@ def test_a_save_of_one_change_beside_many_neither_builds_nor_compares_the_whole_
 
 
 def test_what_changed_is_remembered_from_the_first_save_on_and_not_without_end() -> None:
-    changed = Changed()
+    changed = ChangedPositions()
     changed.add(Position(3, 1))
     assert changed.positions is None
     assert not changed.remembers
@@ -254,7 +254,7 @@ def test_what_changed_is_remembered_from_the_first_save_on_and_not_without_end()
 
 
 def test_what_changes_during_a_save_is_still_to_be_saved() -> None:
-    changed = Changed()
+    changed = ChangedPositions()
     changed.begin()
     changed.saved()
     changed.add(Position(3, 1))
@@ -321,7 +321,7 @@ def test_two_changes_as_one_hold_nothing_that_its_mark_delete_position_covers() 
 @pytest.mark.parametrize("field", [{"idle_since": 7}, {"unknown_fields": b"\x50\x01"}])
 def test_what_is_carried_and_changes_is_a_change(field: dict[str, Any]) -> None:
     store, cursor = MemoryStore(), Cursor(Ledgers(ENTRIES))
-    cursor.carried = carried = Loaded()
+    cursor.carried = carried = LoadedFields()
     for entry_id in (5, 7):
         cursor.ack(3, entry_id)
         cursor.save(store)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ackwell.devbroker.admin.requests import HttpError, Raw, Request
+from ackwell.devbroker.admin.requests import HttpError, RawAnswer, Request
 from ackwell.devbroker.admin.server import dispatch
 from ackwell.devbroker.broker import AsyncBroker
 from ackwell.devbroker.client_connection import ClientConnection
@@ -113,7 +113,7 @@ class Offline:
                 self.state.shared.run_woken()
 
         found = self.run(answer)
-        return (found.body, found.headers) if isinstance(found, Raw) else found
+        return (found.body, found.headers) if isinstance(found, RawAnswer) else found
 
     def topics(self, method: str, path: str, body: Any = None, **query: str) -> Any:
         """Send a request for the topic `orders` or for a path below it."""

@@ -20,7 +20,7 @@ from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import _limited
 from ackwell.replay.fold import Fold
-from ackwell.replay.in_order import FoldInOrder
+from ackwell.replay.in_order import OrderedFold
 from ackwell.replay.resets import Resets, find_resets
 from ackwell.replay.states import Replay
 from ackwell.replay.table_schemas import EVENTS, arrow_schema
@@ -371,7 +371,7 @@ def test_an_event_that_is_none_is_said_wherever_a_backlog_is_cleared() -> None:
         ([good, clear, good, bad], True),
         ([bad, good, clear], True),
     ):
-        assert FoldInOrder().feed(columns_of(events)) is flawed
+        assert OrderedFold().feed(columns_of(events)) is flawed
 
 
 def test_what_waits_for_its_commit_is_looked_at_at_the_end_and_waits_on() -> None:

@@ -11,7 +11,7 @@ from ackwell.replay.cursor_rows import cursor_rows
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
-from ackwell.replay.in_order import FoldInOrder
+from ackwell.replay.in_order import OrderedFold
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_seek_ends_what_a_clearing_before_everything_has_hidden() -> None:
         ([clear, other, published], 1),
         ([clear, seek, published], 0),
     ):
-        fold = FoldInOrder()
+        fold = OrderedFold()
         fold.feed(columns_of([clear]))
         fold.feed(columns_of(events[1:]))
         fold.end()

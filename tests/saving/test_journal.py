@@ -12,8 +12,8 @@ from ackwell import (
     PositionInfo,
     StoreError,
 )
-from ackwell.saving.journal import Journal, Saved
-from ackwell.saving.source import Given
+from ackwell.saving.journal import Journal, SaveResult
+from ackwell.saving.source import FixedSource
 from ackwell.store import MemoryLedger, MemoryStore
 from tests.saving.helpers import loaded, saved
 from tests.saving.saves import states
@@ -26,15 +26,15 @@ def test_a_save_of_nothing_new_writes_nothing() -> None:
     store = MemoryStore()
     journal = Journal(store)
     assert journal.save(PositionInfo(3, 5)).kind == "full"
-    assert journal.save(PositionInfo(3, 5)) == Saved("unchanged", 0, 0)
+    assert journal.save(PositionInfo(3, 5)) == SaveResult("unchanged", 0, 0)
     assert store.last_id == 0
 
 
 def test_a_source_that_did_not_change_writes_nothing() -> None:
     ledger = MemoryLedger()
     journal = Journal(MemoryStore(ledger))
-    assert journal.save_source(Given(PositionInfo(3, 5))).kind == "full"
-    assert journal.save_source(Given(PositionInfo(3, 5))) == Saved("unchanged", 0, 0)
+    assert journal.save_source(FixedSource(PositionInfo(3, 5))).kind == "full"
+    assert journal.save_source(FixedSource(PositionInfo(3, 5))) == SaveResult("unchanged", 0, 0)
     assert len(ledger.entries) == 1
 
 

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from ackwell.cursor.tracked import Tracked
+from ackwell.cursor.tracked import TrackedState
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.errors import StoreError
 from ackwell.saving import delta, parts, recovery
-from ackwell.saving.journal import Journal, Saved
+from ackwell.saving.journal import Journal, SaveResult
 from ackwell.saving.parts import Part
 from ackwell.store import MemoryStore
 from ackwell.subscription import in_hand, saved
 from ackwell.subscription.backoffs import Backoffs
 from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.durability import Durability
-from ackwell.subscription.in_hand import InHand
+from ackwell.subscription.in_hand import DeliveryTracker
 from ackwell.subscription.quarantine import Quarantine
 from ackwell.subscription.redelivery_counts import RedeliveryCounts
 from ackwell.subscription.replay_queue import ReplayQueue
@@ -50,7 +50,7 @@ def confirmed_unwritten(save: Any, *arguments: Any, **options: Any) -> Any:
     try:
         return save(*arguments, **options)
     except StoreError:
-        return Saved("delta", 0, 0)
+        return SaveResult("delta", 0, 0)
 
 
 def loaded_without_a_second_look(load: Any, self: Any, *build: Any, **options: Any) -> Any:
@@ -110,13 +110,13 @@ def part_taken_for_whole(decode: Any, data: bytes, entry_id: int | None = None) 
 
 @contextmanager
 def everything_in_hand() -> Iterator[None]:
-    def positions(self: InHand, pending: Any) -> Any:
+    def positions(self: DeliveryTracker, pending: Any) -> Any:
         self.drop_removed(pending)
         return [*self._order]
 
     every = in_hand.outstanding
     unlimited = mock.patch.object(in_hand, "outstanding", lambda state, _=None: every(state))
-    with mock.patch.object(InHand, "positions", positions), unlimited:
+    with mock.patch.object(DeliveryTracker, "positions", positions), unlimited:
         yield
 
 
@@ -170,11 +170,13 @@ DEFECTS: dict[str, Defect] = {
     "an owner that was fenced writes": instead(MemoryStore, "own", owned_by_anybody),
     "a save in the middle of a load is lost": instead(Journal, "load_as", loaded_without_a_second_look),
     "the second base is deleted": instead(Journal, "_record_save", deleted_too_far),
-    "a delta holds no open transactions": instead(Tracked, "change_since", without_others),
+    "a delta holds no open transactions": instead(TrackedState, "change_since", without_others),
     "a delta holds no redelivery counts": instead(
-        Tracked, "change_since", change_without(redelivery_counts={})
+        TrackedState, "change_since", change_without(redelivery_counts={})
     ),
-    "a delta holds no parts of batches": instead(Tracked, "change_since", change_without(batch_deleted={})),
+    "a delta holds no parts of batches": instead(
+        TrackedState, "change_since", change_without(batch_deleted={})
+    ),
     "a delta holds one change of two": instead(delta, "merge", merged_without_the_first),
     "open transactions are not saved": nothing(saved, "encode_transactions", b""),
     "receipts are given one by one": instead(Durability, "saved", receipts_before_the_save),

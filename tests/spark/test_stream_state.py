@@ -66,10 +66,10 @@ class Stream:
     """One bucket of a stream. Each micro-batch starts with the state that the previous one wrote."""
 
     def __init__(self, forget_after_ms: int | None = None) -> None:
-        from ackwell.spark.stream import _Bucket
+        from ackwell.spark.stream import _BucketProcessor
 
         self.handle = Handle()
-        self.processor = _Bucket(forget_after_ms)
+        self.processor = _BucketProcessor(forget_after_ms)
         self.processor.init(self.handle)  # type: ignore[arg-type]
 
     def feed(self, *events: Event, at_ms: int = 0) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from ackwell.store.sqlite import (
     ledger_names,
     one_transaction,
 )
-from ackwell.store.witness import SLOT_BYTES, Confirmed, Witness, confirmed_writes, witness_path
+from ackwell.store.witness import SLOT_BYTES, ConfirmedWrite, Witness, confirmed_writes, witness_path
 from ackwell.testing.stores import Opener, StoreConformance
 
 
@@ -428,18 +428,18 @@ def test_another_process_that_closes_leaves_the_log_to_a_process_with_two_stores
 
 def test_a_late_confirmation_of_a_fenced_owner_does_not_lower_the_witness(tmp_path: Path) -> None:
     fenced, newer = (Witness(tmp_path / "acks.db", 7) for _ in range(2))
-    fenced.confirm(Confirmed(1, 4))
-    newer.confirm(Confirmed(1, 6))
-    fenced.confirm(Confirmed(1, 5))
-    assert confirmed_writes(tmp_path / "acks.db") == {7: Confirmed(1, 6)}
-    assert fenced.confirmed() == newer.confirmed() == Confirmed(1, 6)
-    newer.confirm(Confirmed(1, 7))
-    assert confirmed_writes(tmp_path / "acks.db") == {7: Confirmed(1, 7)}
+    fenced.confirm(ConfirmedWrite(1, 4))
+    newer.confirm(ConfirmedWrite(1, 6))
+    fenced.confirm(ConfirmedWrite(1, 5))
+    assert confirmed_writes(tmp_path / "acks.db") == {7: ConfirmedWrite(1, 6)}
+    assert fenced.confirmed() == newer.confirmed() == ConfirmedWrite(1, 6)
+    newer.confirm(ConfirmedWrite(1, 7))
+    assert confirmed_writes(tmp_path / "acks.db") == {7: ConfirmedWrite(1, 7)}
     # A damaged slot is ignored and written again.
     with witness_path(tmp_path / "acks.db").open("r+b") as file:
         file.write(b"x")
-    newer.confirm(Confirmed(1, 8))
-    assert confirmed_writes(tmp_path / "acks.db") == {7: Confirmed(1, 8)}
+    newer.confirm(ConfirmedWrite(1, 8))
+    assert confirmed_writes(tmp_path / "acks.db") == {7: ConfirmedWrite(1, 8)}
     fenced.close()
     newer.close()
 
@@ -449,7 +449,7 @@ def test_both_readings_of_a_witness_agree_whatever_is_in_it(tmp_path: Path) -> N
     slots = []
     for key, writes in [(7, 5), (8, 1), (7, 3), (7, 9), (7, 4)]:
         witness_path(path).unlink(missing_ok=True)
-        Witness(path, key).confirm(Confirmed(1, writes))
+        Witness(path, key).confirm(ConfirmedWrite(1, writes))
         slots.append(witness_path(path).read_bytes())
     zero = bytes(SLOT_BYTES)
     cases = {
@@ -465,8 +465,10 @@ def test_both_readings_of_a_witness_agree_whatever_is_in_it(tmp_path: Path) -> N
     }
     for data, writes in cases.items():
         witness_path(path).write_bytes(data)
-        expected = Confirmed(1, writes) if writes else Confirmed()
-        assert Witness(path, 7).confirmed() == confirmed_writes(path).get(7, Confirmed()) == expected, data
+        expected = ConfirmedWrite(1, writes) if writes else ConfirmedWrite()
+        assert Witness(path, 7).confirmed() == confirmed_writes(path).get(7, ConfirmedWrite()) == expected, (
+            data
+        )
 
 
 @pytest.mark.parametrize("room_bytes", [0, 9, 19, 27, 33])
@@ -476,18 +478,18 @@ def test_a_witness_for_which_the_disk_has_no_room_is_an_error_of_ours(
     resource = pytest.importorskip("resource")
     path = tmp_path / "acks.db"
     if room_bytes > SLOT_BYTES:
-        Witness(path, 1).confirm(Confirmed(1, 3))
+        Witness(path, 1).confirm(ConfirmedWrite(1, 3))
     witness, before = Witness(path, 7), confirmed_writes(path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room_bytes, limits[1]))
     try:
         with pytest.raises(StoreError, match=r"acks\.db-witness: (No space left on device|File too large)"):
-            witness.confirm(Confirmed(1, 5))
+            witness.confirm(ConfirmedWrite(1, 5))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert confirmed_writes(path) == before
-    witness.confirm(Confirmed(1, 5))
-    assert confirmed_writes(path) == {**before, 7: Confirmed(1, 5)}
+    witness.confirm(ConfirmedWrite(1, 5))
+    assert confirmed_writes(path) == {**before, 7: ConfirmedWrite(1, 5)}
     witness.close()
 
 

@@ -20,7 +20,7 @@ from ackwell.subscription import (
     SubscriptionType,
     TransactionId,
 )
-from ackwell.subscription.policies import ByKey
+from ackwell.subscription.policies import ByKeyPolicy
 
 ENTRIES = {3: 25, 5: 40}
 POSITIONS = [
@@ -228,9 +228,9 @@ def check(
 
 def test_a_run_with_draining_hashes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The property finds a `dispatch_many` that gives a new owner the entries of draining hashes."""
-    owners_of = ByKey._owners_of
+    owners_of = ByKeyPolicy._owners_of
 
-    def not_draining(self: ByKey, run: Any) -> Any:
+    def not_draining(self: ByKeyPolicy, run: Any) -> Any:
         draining = self._consumers.draining
         pending, draining.pending = draining.pending, {}
         try:
@@ -238,7 +238,7 @@ def test_a_run_with_draining_hashes_is_found(monkeypatch: pytest.MonkeyPatch) ->
         finally:
             draining.pending = pending
 
-    monkeypatch.setattr(ByKey, "_owners_of", not_draining)
+    monkeypatch.setattr(ByKeyPolicy, "_owners_of", not_draining)
 
     @settings(max_examples=40, derandomize=True, database=None, phases=[Phase.generate])
     @given(operations=st.lists(OPERATIONS, min_size=5, max_size=40))

@@ -20,7 +20,7 @@ from ackwell.subscription import (
     TransactionId,
     Undelivered,
 )
-from ackwell.subscription.in_hand import IN_HAND_FIELD, InHand
+from ackwell.subscription.in_hand import IN_HAND_FIELD, DeliveryTracker
 from ackwell.wire import varint
 from tests.subscription.helpers import deliver
 
@@ -314,7 +314,7 @@ def test_many_deliveries_at_once_are_in_hand_in_the_order_of_single_ones(seed: i
 
 def test_entries_that_are_delivered_at_once_to_a_late_consumer_show_that_it_finished() -> None:
     pending = PendingAcks(((3, entry_id), (1, 0)) for entry_id in range(6))
-    tracker = InHand(2)
+    tracker = DeliveryTracker(2)
     tracker.deliver_many(np.array([3, 3, 3]), np.array([0, 1, 2]), pending)
     tracker.drop_removed(pending)
     tracker.time_out(Position(3, 0))
@@ -327,7 +327,7 @@ def test_entries_that_are_delivered_at_once_to_a_late_consumer_show_that_it_fini
 def test_single_deliveries_come_after_those_at_once() -> None:
     places = [Position(3, entry_id) for entry_id in range(400)]
     pending = PendingAcks((place, (1, 0)) for place in places)
-    tracker = InHand(300)
+    tracker = DeliveryTracker(300)
     tracker.deliver_many(np.full(350, 3), np.arange(350), pending)
     tracker.deliver(places[0], pending)
     assert tracker.positions(pending) == places[1:301]

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from ackwell import Cursor, Ledgers, Position, ProtocolError
-from ackwell.cursor.changes import Changed
+from ackwell.cursor.changes import ChangedPositions
 from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import Subscription
 
@@ -82,7 +82,7 @@ class Interrupted(set[Position]):
 @pytest.mark.parametrize("ends", [True, False])
 def test_what_changes_while_a_save_begins_or_ends_is_in_the_next_save(ends: bool) -> None:
     """The save at that moment does not include it."""
-    changed = Changed()
+    changed = ChangedPositions()
     changed.begin()
     changed.saved()
     seen: list[set[Position] | None] = []

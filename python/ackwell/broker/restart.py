@@ -183,7 +183,7 @@ def restart_loss(
             else sizes.acked(
                 held.existing.cardinality + moved,
                 held.batch_deleted,
-                within=_WhollyAcknowledged(held.mark_delete_position, held.individually_deleted),
+                within=_AckedEntries(held.mark_delete_position, held.individually_deleted),
             )
             .plus_up_to(hidden.at_most)
             .at_most
@@ -222,7 +222,7 @@ def acked_within(stats: SubscriptionStats) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _WhollyAcknowledged:
+class _AckedEntries:
     """The set of wholly acknowledged entries of a cursor."""
 
     mark_delete: Position

@@ -68,7 +68,7 @@ class DoctorFormat(StrEnum):
     PROMETHEUS = "prometheus"
 
 
-class FailOn(StrEnum):
+class FailThreshold(StrEnum):
     """The values of --fail-on. For this verdict and all worse ones, the exit code is not 0.
 
     `stuck` is a verdict on the delivery. `at-risk` and `losing` are verdicts on a restart.
@@ -163,8 +163,8 @@ def doctor(
         ),
     ] = False,
     fail_on: Annotated[
-        FailOn, typer.Option(help="For this verdict and worse ones, the exit code is not 0.")
-    ] = FailOn.AT_RISK,
+        FailThreshold, typer.Option(help="For this verdict and worse ones, the exit code is not 0.")
+    ] = FailThreshold.AT_RISK,
     client: Admin | None = None,
 ) -> None:
     """Show the messages that a restart redelivers, why a subscription delivers nothing, and remedies.
@@ -330,18 +330,18 @@ def _print(checkup: Checkup, output: DoctorFormat, html: str | None) -> None:
             report_unread(unread)
 
 
-def _exit(checkup: Checkup, fail_on: FailOn) -> None:
+def _exit(checkup: Checkup, fail_on: FailThreshold) -> None:
     from ackwell.diagnosis.delivery import DeliveryVerdict
 
-    if not checkup.diagnoses and checkup.unread and fail_on is not FailOn.NEVER:
+    if not checkup.diagnoses and checkup.unread and fail_on is not FailThreshold.NEVER:
         raise typer.Exit(EXIT_UNREAD)
     code = EXIT_CODES["losing"] if checkup.deliveries[DeliveryVerdict.STALLED] else EXIT_CODES[checkup.worst]
-    if fail_on is FailOn.NEVER:
+    if fail_on is FailThreshold.NEVER:
         code = 0
     elif code != EXIT_CODES["losing"]:
-        if fail_on is FailOn.STUCK and any(each.delivery.is_stuck for each in checkup.diagnoses):
+        if fail_on is FailThreshold.STUCK and any(each.delivery.is_stuck for each in checkup.diagnoses):
             code = EXIT_CODES["at risk"]
-        code = EXIT_UNREAD if checkup.unread else 0 if fail_on is FailOn.LOSING else code
+        code = EXIT_UNREAD if checkup.unread else 0 if fail_on is FailThreshold.LOSING else code
     raise typer.Exit(code)
 
 

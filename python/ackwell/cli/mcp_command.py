@@ -108,7 +108,7 @@ class Tools:
         from no delivery. `broker_settings` are `NAME=VALUE`, needed for files. The worst subscriptions come
         first.
         """
-        from ackwell.cli.doctor_command import DoctorFormat, FailOn, doctor
+        from ackwell.cli.doctor_command import DoctorFormat, FailThreshold, doctor
 
         if watch_seconds is not None and not 1 <= watch_seconds <= WATCH_SECONDS_MAX:
             raise _tool_error(f"watch_seconds is {watch_seconds}; expected 1 to {WATCH_SECONDS_MAX:g}")
@@ -119,7 +119,7 @@ class Tools:
             broker_version=broker_version,
             broker_setting=broker_settings,
             output=DoctorFormat.JSON,
-            fail_on=FailOn.NEVER,
+            fail_on=FailThreshold.NEVER,
             client=self._client,
         )
         return {**found, **_first(found["subscriptions"], most)}

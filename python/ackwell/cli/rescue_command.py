@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ackwell.cluster.admin import Admin
     from ackwell.rescue import Connection, Plan, RefusedError, Report
     from ackwell.rescue.watch import WatchCounts, WatchEvent
-    from ackwell.rescue.windows import Endangered, Result, Window
+    from ackwell.rescue.windows import EndangeredSubscriptions, Result, Window
     from ackwell.sources import SourceKind
 
 EXIT_REFUSED: Final = 3
@@ -839,7 +839,7 @@ def _print_note(note: str) -> None:
     warn(f"note: {note}")
 
 
-def _print_not_held(found: Endangered) -> None:
+def _print_not_held(found: EndangeredSubscriptions) -> None:
     if count := len(found.without_ranges):
         _print_line(
             f"not held: {count:,} without acknowledged ranges. They may lose acknowledgments inside batches, "

@@ -191,8 +191,8 @@ class Admin:
         waiting_for: dict[str, tuple[OwnerError, list[str]]] = {}
         names = self.topics(wanted)
         chosen = (name for name in names if isinstance(name, UnreadableSource) or wants(name))
-        for found in self._in_order(chosen, _Direct(self, owners or {})):
-            if isinstance(found, _Unreached):
+        for found in self._in_order(chosen, _DirectRequests(self, owners or {})):
+            if isinstance(found, _UnreachedTopic):
                 waiting_for.setdefault(found.error.owner, (found.error, []))[1].append(found.topic)
             else:
                 yield found
@@ -213,23 +213,23 @@ class Admin:
             for owner, (error, topics) in list(waiting_for.items()):
                 # A request for one of the topics is enough. It succeeds when the session of the unreachable
                 # broker has ended.
-                if isinstance(self._answer(topics[0]), _Unreached):
+                if isinstance(self._answer(topics[0]), _UnreachedTopic):
                     continue
                 del waiting_for[owner]
                 for found in self._in_order(iter(topics)):
-                    if isinstance(found, _Unreached):
+                    if isinstance(found, _UnreachedTopic):
                         waiting_for.setdefault(owner, (error, []))[1].append(found.topic)
                     else:
                         yield found
 
     def _in_order(
-        self, topics: Iterator[str | UnreadableSource], direct: _Direct | None = None
-    ) -> Iterator[TopicAnswer | UnreadableSource | _Unreached]:
+        self, topics: Iterator[str | UnreadableSource], direct: _DirectRequests | None = None
+    ) -> Iterator[TopicAnswer | UnreadableSource | _UnreachedTopic]:
         answer = self._answer if direct is None else direct.answer
         with ThreadPoolExecutor(self._requests_at_once) as pool:
             # The number of waiting requests is limited, so that the answers of a whole cluster do not fill
             # the memory.
-            waiting: deque[Future[TopicAnswer | UnreadableSource | _Unreached]] = deque()
+            waiting: deque[Future[TopicAnswer | UnreadableSource | _UnreachedTopic]] = deque()
             for topic in topics:
                 waiting.append(pool.submit(answer, topic))
                 if len(waiting) > 2 * self._requests_at_once:
@@ -491,7 +491,7 @@ class Admin:
             return UnreadableSource(self.endpoint.address(path), None, message)
         return names
 
-    def _answer(self, topic: str | UnreadableSource) -> TopicAnswer | UnreadableSource | _Unreached:
+    def _answer(self, topic: str | UnreadableSource) -> TopicAnswer | UnreadableSource | _UnreachedTopic:
         if isinstance(topic, UnreadableSource):
             return topic
         path = topic_path(topic)
@@ -499,7 +499,7 @@ class Admin:
         try:
             answer, internal, stats = self._statistics(path, source)
         except OwnerError as error:
-            return _Unreached(topic, error)
+            return _UnreachedTopic(topic, error)
         except StatsError as error:
             return UnreadableSource(error.source, topic, error.reason)
         policies, backlogs = self._policies(path, internal, stats), self._backlogs(path, stats)
@@ -626,7 +626,7 @@ class Admin:
         return listed or redirected
 
 
-class _Direct:
+class _DirectRequests:
     """Send each request directly to the owner of its topic, so that no broker has to redirect.
 
     If a request to an owner fails, the same request and all later requests for topics of this owner go to the
@@ -641,7 +641,7 @@ class _Direct:
             self._owners[owner] = copy.copy(admin)
             self._owners[owner].endpoint = admin.endpoint.at(owner)
 
-    def answer(self, topic: str | UnreadableSource) -> TopicAnswer | UnreadableSource | _Unreached:
+    def answer(self, topic: str | UnreadableSource) -> TopicAnswer | UnreadableSource | _UnreachedTopic:
         """Return the answers about a topic, from its owner if possible, else from the queried broker."""
         overview = None if isinstance(topic, UnreadableSource) else self._overviews.get(topic)
         owner = None if overview is None else self._owners.get(overview.owner)
@@ -698,7 +698,7 @@ def _cursor_of(internal: Mapping[str, Any], subscription: str) -> Mapping[str, A
     return cursor if isinstance(cursor, dict) else {}
 
 
-class _Unreached(NamedTuple):
+class _UnreachedTopic(NamedTuple):
     """A topic whose owner cannot be reached."""
 
     topic: str

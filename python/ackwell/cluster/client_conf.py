@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from ackwell.broker.properties import properties
-from ackwell.cluster.credentials import Basic, Credentials, Token
+from ackwell.cluster.credentials import BasicAuth, Credentials, Token
 from ackwell.cluster.oauth2 import OAuth2
 from ackwell.json_values import json_value, object_in
 from ackwell.regular_files import read_regular
@@ -113,7 +113,7 @@ def _client_conf(conf: Mapping[str, str]) -> ClientConf:
         found = _parameters(parameters)
         if "userId" not in found or "password" not in found:
             raise _KeyError("authParams: expected a JSON object with userId and password")
-        credentials = Basic(found["userId"], found["password"])
+        credentials = BasicAuth(found["userId"], found["password"])
     elif plugin == "oauth2":
         credentials = _oauth2(_parameters(parameters))
     elif plugin not in ("", "disabled"):

@@ -87,10 +87,10 @@ class Token:
         return self._last
 
 
-class Basic:
+class BasicAuth:
     """A user with a password.
 
-    >>> Basic("ops", "secret").data()
+    >>> BasicAuth("ops", "secret").data()
     b'ops:secret'
     """
 

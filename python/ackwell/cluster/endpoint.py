@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
-from ackwell.cluster.credentials import Basic, TemporaryError
+from ackwell.cluster.credentials import BasicAuth, TemporaryError
 from ackwell.errors import StatsError
 from ackwell.json_values import json_value
 from ackwell.regular_files import require_regular
@@ -299,7 +299,7 @@ class Endpoint:
     def _credentials(self) -> Credentials | None:
         user, password = self._parts.username, self._parts.password
         if self.credentials is None and user is not None:
-            return Basic(unquote(user), unquote(password or ""))
+            return BasicAuth(unquote(user), unquote(password or ""))
         return self.credentials
 
     def _authorization(self) -> str | None:

@@ -1,15 +1,15 @@
 """The fields of a saved state that a cursor does not use, but carries for its subscription.
 
-A loaded cursor keeps these fields of the loaded state in a `Loaded`, and writes them with the next save. A
-`Subscription` replaces the `Loaded` with its own current values. A save of the cursor then includes the state
-of the subscription.
+A loaded cursor keeps these fields of the loaded state in a `LoadedFields`, and writes them with the next
+save. A `Subscription` replaces the `LoadedFields` with its own current values. A save of the cursor then
+includes the state of the subscription.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ackwell.cursor.changes import Changed, TrackedDict
+from ackwell.cursor.changes import ChangedPositions, TrackedDict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ackwell.position import Position
 
 
-class Carried(Protocol):
+class CarriedFields(Protocol):
     """The fields of a `PositionInfo` in addition to the acknowledgments and properties."""
 
     @property
-    def changed_counts(self) -> Changed:
+    def changed_counts(self) -> ChangedPositions:
         """The positions whose redelivery count changed since the last save."""
 
     @property
@@ -42,7 +42,7 @@ class Carried(Protocol):
         """Remove all redelivery counts."""
 
 
-class Loaded:
+class LoadedFields:
     """The carried fields of a loaded state; only the redelivery counts can change."""
 
     __slots__ = ("_counts", "idle_since", "unknown_fields")
@@ -59,7 +59,7 @@ class Loaded:
         self.unknown_fields = unknown_fields
 
     @property
-    def changed_counts(self) -> Changed:
+    def changed_counts(self) -> ChangedPositions:
         """The positions whose redelivery count was removed since the last save."""
         return self._counts.changed
 

@@ -1,4 +1,4 @@
-"""Track the changes since the last save: `TrackedDict` records its changed keys in a `Changed`."""
+"""Track the changes since the last save: `TrackedDict` records its changed keys in a `ChangedPositions`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CHANGES_MAX = 1 << 16
 
 
-class Changed:
+class ChangedPositions:
     """The positions whose value was set or removed since the last save. Unknown before the first save."""
 
     __slots__ = ("_since", "positions")
@@ -75,14 +75,14 @@ class Changed:
 class TrackedDict(dict[Position, int]):
     """A dictionary by position. Its attribute `changed` records the keys that were set or removed."""
 
-    changed: Changed
+    changed: ChangedPositions
 
     # `changed` is created here and not in `__init__`, because copying and unpickling set items without a call
     # of `__init__`.
     def __new__(cls) -> Self:
         """Return an empty dictionary."""
         created = super().__new__(cls)
-        created.changed = Changed()
+        created.changed = ChangedPositions()
         return created
 
     def __setitem__(self, position: Position, value: int) -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from ackwell.cursor.rules import CursorRules
-from ackwell.cursor.tracked import Tracked
+from ackwell.cursor.tracked import TrackedState
 from ackwell.saving.journal import Journal
 
 if TYPE_CHECKING:
     from ackwell._native import Ledgers
     from ackwell.cursor.cursor_settings import CursorSettings
     from ackwell.engine import Engine
-    from ackwell.saving.journal import Saved
+    from ackwell.saving.journal import SaveResult
     from ackwell.saving.recovery import Recovery
     from ackwell.store import Store
 
@@ -68,7 +68,7 @@ class Cursor(CursorRules):
 
     def save(
         self, store: Store, *, form: str = "compact", compression: str = "NONE", replace: bool = False
-    ) -> Saved:
+    ) -> SaveResult:
         """Save the state in a store; it is durable when this returns.
 
         With the form `compact`, a save writes only the changes since the previous save or load, as long as
@@ -103,7 +103,7 @@ class Cursor(CursorRules):
         if self.journal is None or self.journal.store is not store:
             self.journal = Journal(store, form=form, compression=compression, engine=self._engine)
         self.journal.use(form, compression)
-        state = Tracked(self, self._engine, self._ack_sets)
+        state = TrackedState(self, self._engine, self._ack_sets)
         result = self.journal.save_source(state, replace=replace)
         state.check_unmoved()
         return result

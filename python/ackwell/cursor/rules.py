@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from ackwell.arrays import as_int64
 from ackwell.cursor.ack_sets import check_word_count, from_words, words_of_rows
-from ackwell.cursor.carried import Loaded
+from ackwell.cursor.carried import LoadedFields
 from ackwell.cursor.cursor_settings import CursorSettings
 from ackwell.cursor.cursor_state import CursorState
-from ackwell.drawing import Drawing, Drawn
+from ackwell.drawing import DrawableValue, Drawing
 from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError
 from ackwell.integers import INT64_MAX, check_int64
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 
     from ackwell._native import AckSets, Ledgers, PositionInfo, PositionRangeSet
     from ackwell.arrays import Int64s
-    from ackwell.cursor.carried import Carried
+    from ackwell.cursor.carried import CarriedFields
     from ackwell.engine import Engine
 
 _EARLIEST: Final = (-1, -1)
 
 
-class CursorRules(Drawn):
+class CursorRules(DrawableValue):
     """A cursor in memory: its state, and the effects of acknowledgments. The subclass `Cursor` adds saves."""
 
     __hash__ = None  # type: ignore[assignment]
@@ -70,7 +70,7 @@ class CursorRules(Drawn):
         self._consumed_before = 0
         self.properties: dict[str, int] = {}
         """Named int64 values that belong to the mark-delete position. They are saved with the cursor."""
-        self.carried: Carried = Loaded()
+        self.carried: CarriedFields = LoadedFields()
         """The fields that belong to the cursor's subscription, but are saved with the cursor."""
 
     @property
@@ -415,7 +415,7 @@ class CursorRules(Drawn):
         cursor._ack_sets = cursor._recovered_ack_sets(info)
         cursor._consumed_before = -cursor.backlog_entries - cursor._individually_deleted.cardinality
         cursor.properties = dict(info.properties)
-        cursor.carried = Loaded(info.redelivery_counts, info.idle_since, info.unknown_fields)
+        cursor.carried = LoadedFields(info.redelivery_counts, info.idle_since, info.unknown_fields)
         return cursor
 
     def validate(self) -> None:

@@ -31,7 +31,7 @@ class Baseline(NamedTuple):
     unknown_fields: bytes
 
 
-class Tracked:
+class TrackedState:
     """The state of a cursor and its carried fields at the moment of a save.
 
     The constructor copies the ranges. The save writes this copy, and the next save compares its own ranges

@@ -18,7 +18,7 @@ from ackwell.devbroker.pump import deliver
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.devbroker.restarts import RestartReport, surviving_state
 from ackwell.devbroker.schemas import DEFAULT_STRATEGY, Schemas
-from ackwell.devbroker.shared import Shared
+from ackwell.devbroker.shared import SharedState
 from ackwell.devbroker.topic import Topic
 from ackwell.errors import ErrorCode
 from ackwell.protocol.command_ack import TransactionId
@@ -52,7 +52,7 @@ class BrokerState:
 
     def __init__(self, settings: DevBrokerSettings, clock: Clock, file: BrokerFile | None = None) -> None:
         self.watchers: dict[tuple[ClientConnection, int], Watcher] = {}
-        self.shared = Shared(settings, clock, file, self._deliver, self._reclaim)
+        self.shared = SharedState(settings, clock, file, self._deliver, self._reclaim)
         self.settings = settings
         self.clock = clock
         self.topics: dict[str, Topic] = {}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ackwell.devbroker.log import Ledger
-    from ackwell.devbroker.shared import Shared
+    from ackwell.devbroker.shared import SharedState
     from ackwell.devbroker.throttle import Throttle
     from ackwell.protocol.command_ack import TransactionId
     from ackwell.protocol.topic_name import TopicName
@@ -33,7 +33,7 @@ class TopicContent:
 
     def __init__(
         self,
-        shared: Shared,
+        shared: SharedState,
         name: TopicName,
         ledgers: Mapping[int, Ledger] | None = None,
         *,

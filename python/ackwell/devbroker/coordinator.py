@@ -11,13 +11,13 @@ from ackwell.errors import ErrorCode
 from ackwell.protocol.command_ack import TransactionId
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.shared import Shared
+    from ackwell.devbroker.shared import SharedState
 
 
 class Coordinator:
     """The open transactions. Each transaction has its topics and subscriptions."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: SharedState) -> None:
         self._shared = shared
         self.open = PersistentMap[dict[str, Any]](shared.file, "transaction")
         """Maps the id of an open transaction to its topics, subscriptions, start time and timeout (0: none).

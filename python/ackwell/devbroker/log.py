@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ackwell.devbroker.broker_file import BrokerFile
     from ackwell.devbroker.entry import LogEntry
     from ackwell.devbroker.namespace_policies import Retention
-    from ackwell.devbroker.shared import Shared
+    from ackwell.devbroker.shared import SharedState
 
     Ledger = list[LogEntry] | LoadedLedger
 
@@ -31,7 +31,7 @@ class Log:
     def __init__(
         self,
         topic: str,
-        shared: Shared,
+        shared: SharedState,
         file: BrokerFile | None,
         ledgers: Mapping[int, Ledger] | None = None,
         *,

@@ -31,7 +31,7 @@ LEDGERS_MAX: Final = 1_024
 """The maximum size of an open ledger is at least the memory limit divided by this number."""
 
 
-class Shared:
+class SharedState:
     """The state that all topics of a broker share.
 
     `deliver` is called to deliver the entries of a subscription in the run queue. `reclaim` is called to free

@@ -135,7 +135,7 @@ async def take_back(state: BrokerState, consumer: str, given: Any, subscription:
             taken += source.redeliver(each, wanted)
         else:
             taken += source.redeliver(each, None)
-            closed.append(_Reopening(state, each))
+            closed.append(_ReopeningConsumer(state, each))
     state.shared.run_woken()
     try:
         async with asyncio.timeout(REOPENED_WITHIN_S):
@@ -149,7 +149,7 @@ async def take_back(state: BrokerState, consumer: str, given: Any, subscription:
     return taken
 
 
-class _Reopening:
+class _ReopeningConsumer:
     """A consumer that the broker closed. Its client drops its unread messages and subscribes again.
 
     Until the client has subscribed again, the subscription has an extra consumer without permits. Without any

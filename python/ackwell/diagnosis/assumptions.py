@@ -59,7 +59,7 @@ Predict: TypeAlias = "Callable[[Sequence[BrokerSettings]], tuple[RestartLoss, ..
 another."""
 
 
-class Widened(NamedTuple):
+class WidenedPredictions(NamedTuple):
     """Predictions with bounds that hold for all values of the assumed settings."""
 
     losses: tuple[RestartLoss, ...]
@@ -75,7 +75,7 @@ def over_assumed(
     assumed: Collection[str],
     losses: tuple[RestartLoss, ...],
     later: Sequence[BrokerSettings] = (),
-) -> Widened:
+) -> WidenedPredictions:
     """Return `losses` with bounds that hold for all values of the assumed settings.
 
     For each restart, this makes at most 20 predictions. If the limit of ranges changes the result, a binary
@@ -96,10 +96,12 @@ def over_assumed(
         deciding += [name for name in names if name not in deciding]
         widened = tuple(one.or_else(another) for one, another in zip(widened, predicted, strict=True))
     if not deciding:
-        return Widened(losses, None)
+        return WidenedPredictions(losses, None)
     texts = [_condition(name, stats, closes, predict, assumed) for name in deciding]
     reason = Reason("settings-assumed", f"the broker's settings are not known: {'; '.join(texts)}")
-    return Widened(tuple(replace(each, reasons=(*each.reasons, reason)) for each in widened), reason)
+    return WidenedPredictions(
+        tuple(replace(each, reasons=(*each.reasons, reason)) for each in widened), reason
+    )
 
 
 def _variants(

@@ -12,7 +12,7 @@ from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import Restart, not_confirmed_reason, not_written_reason
 from ackwell.cursor.cursor_state import CursorState
 from ackwell.diagnosis.hidden import hidden_parts
-from ackwell.diagnosis.unwritten import Withheld, unwritten, withheld, written_after_ms
+from ackwell.diagnosis.unwritten import WithheldAcks, unwritten, withheld, written_after_ms
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
@@ -49,7 +49,7 @@ def written_losses(
 
 
 def with_withheld(
-    losses: Sequence[RestartLoss], held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
+    losses: Sequence[RestartLoss], held_back: WithheldAcks, stats: SubscriptionStats, settings: BrokerSettings
 ) -> tuple[RestartLoss, ...]:
     """Add acknowledgments that may not be on disk (`held_back`) to the losses of `written_losses`."""
     found = tuple(_with_withheld(loss, held_back, stats, settings) for loss in losses)
@@ -103,7 +103,7 @@ def predict(
 
 
 def _with_withheld(
-    loss: RestartLoss, held_back: Withheld, stats: SubscriptionStats, settings: BrokerSettings
+    loss: RestartLoss, held_back: WithheldAcks, stats: SubscriptionStats, settings: BrokerSettings
 ) -> RestartLoss:
     """Add acknowledgments that may not be on disk (`held_back`) to one loss.
 

@@ -41,7 +41,7 @@ LOSSY: Final = (
 )
 
 
-class Printed(NamedTuple):
+class PrintedValue(NamedTuple):
     """A value that another tool printed."""
 
     name: str
@@ -49,7 +49,7 @@ class Printed(NamedTuple):
     data: bytes
 
 
-def printed_values(data: bytes) -> list[Printed]:
+def printed_values(data: bytes) -> list[PrintedValue]:
     """Return the values in the output of a tool, in their order; an empty list for other content. O(bytes).
 
     Raises `CorruptStateError` if the tool printed bytes as text.
@@ -62,16 +62,16 @@ def printed_values(data: bytes) -> list[Printed]:
         return []
     text = data.decode(text_encoding(data), "replace")
     if kind is SourceKind.DECODED_CURSOR:
-        return [Printed("", each) for each in _encoded(json_value(text))]
-    found = list(_dumps(text)) or [Printed("", each) for each in _lines(text)]
+        return [PrintedValue("", each) for each in _encoded(json_value(text))]
+    found = list(_dumps(text)) or [PrintedValue("", each) for each in _lines(text)]
     if not found and re.search(r"\bmarkDeleteLedgerId\s*:", text):
-        found = [Printed("", each) for each in _encoded(_message(text))]
+        found = [PrintedValue("", each) for each in _encoded(_message(text))]
     if not found and (_ENTRY.search(text) or "\ufffd" in text):
         raise CorruptStateError(LOSSY, 0)
     return found
 
 
-def _dumps(text: str) -> Iterator[Printed]:
+def _dumps(text: str) -> Iterator[PrintedValue]:
     """Yield the values in hex dumps. A header of an entry, or a row with offset 0, begins a new value."""
     name, value = "", bytearray()
     for line in text.splitlines():
@@ -79,14 +79,14 @@ def _dumps(text: str) -> Iterator[Printed]:
         row = None if header else _ROW.match(line)
         begins = header is not None or (row is not None and int(row[1], 16) == 0)
         if begins and value:
-            yield Printed(name, bytes(value))
+            yield PrintedValue(name, bytes(value))
             value.clear()
         if header is not None:
             name = f"ledger {header[1]}, entry {header[2]}"
         elif row is not None and int(row[1], 16) == len(value):
             value += _row_bytes(line[row.end() :])
     if value:
-        yield Printed(name, bytes(value))
+        yield PrintedValue(name, bytes(value))
 
 
 def _row_bytes(text: str) -> bytes:

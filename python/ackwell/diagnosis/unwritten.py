@@ -115,7 +115,7 @@ NOT_WRITING: Final = ("Uninitialized", "Closing", "Closed", "DeletingLedger")
 """The states of a cursor in which the broker does not write it."""
 
 
-class Withheld(NamedTuple):
+class WithheldAcks(NamedTuple):
     """Acknowledged messages that may be in memory only, because writes of the cursor fail or wait."""
 
     messages: Bounds
@@ -128,12 +128,12 @@ class Withheld(NamedTuple):
     """The minimum time for which the cursor has not been written; None if it is unknown."""
 
 
-NOTHING: Final = Withheld(Bounds(0, 0), "")
+NOTHING: Final = WithheldAcks(Bounds(0, 0), "")
 
 
 def withheld(
     stats: SubscriptionStats, settings: BrokerSettings, before: SubscriptionStats | None = None
-) -> Withheld:
+) -> WithheldAcks:
     """Return bounds of the number of acknowledged messages that the cursor ledger has not accepted.
 
     O(ranges + ledgers).
@@ -147,7 +147,7 @@ def withheld(
     if stats.persisted is not None and in_metadata_store:
         return _not_persisted(stats, stats.persisted, settings)
     if stats.cursor_state in NOT_WRITING:
-        return Withheld(_acked(stats, settings), f"state is {stats.cursor_state}")
+        return WithheldAcks(_acked(stats, settings), f"state is {stats.cursor_state}")
     if stats.cursor_state == "SwitchingLedger":
         unwritten_ms = _switching_ms(before, stats)
         sign = _sign_between(before, stats) or (
@@ -155,25 +155,27 @@ def withheld(
             if unwritten_ms is not None and unwritten_ms > _sent_after_ms(settings)
             else ""
         )
-        return Withheld(_acked(stats, settings), sign, unwritten_ms=unwritten_ms) if sign else NOTHING
+        return WithheldAcks(_acked(stats, settings), sign, unwritten_ms=unwritten_ms) if sign else NOTHING
     if stats.cursor_ledger == "open":
         quiet_ms = stats.quiet_ms
         is_overdue = quiet_ms is not None and quiet_ms > _sent_after_ms(settings)
         shows_writes = stats.cursor_ledger_last_entry is not None
         sign = _sign_between(before, stats) if is_overdue and shows_writes else ""
-        return Withheld(_acked(stats, settings), sign, unwritten_ms=quiet_ms) if sign else NOTHING
+        return WithheldAcks(_acked(stats, settings), sign, unwritten_ms=quiet_ms) if sign else NOTHING
     if stats.untouched:
         return NOTHING
     sign = _sign(stats) or _sign_between(before, stats)
     if not sign and _acknowledged_nothing(stats):
         return NOTHING
-    return Withheld(_acked(stats, settings), sign)
+    return WithheldAcks(_acked(stats, settings), sign)
 
 
-def _not_persisted(stats: SubscriptionStats, persisted: CursorState, settings: BrokerSettings) -> Withheld:
+def _not_persisted(
+    stats: SubscriptionStats, persisted: CursorState, settings: BrokerSettings
+) -> WithheldAcks:
     """Count the acknowledged messages that `persisted`, the state in the metadata store, does not contain."""
     if not stats.shows_ledgers:
-        return Withheld(_acked(stats, settings), "")
+        return WithheldAcks(_acked(stats, settings), "")
     then, now = (
         existing(
             acknowledged(stats.ledgers, each.mark_delete_position, each.individually_deleted), stats.ledgers
@@ -185,7 +187,7 @@ def _not_persisted(stats: SubscriptionStats, persisted: CursorState, settings: B
         return NOTHING
     messages = stats.batch_sizes.acked(missing)
     sign = f"info-internal shows that {missing:,} acknowledged entries are not persisted"
-    return Withheld(messages, sign, is_certain=not len(then - now), unwritten_ms=stats.quiet_ms)
+    return WithheldAcks(messages, sign, is_certain=not len(then - now), unwritten_ms=stats.quiet_ms)
 
 
 def _acknowledged_nothing(stats: SubscriptionStats) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ackwell.drawing.ledger_map import Line
 
 
-class Drawn:
+class DrawableValue:
     """A base class for values with a `drawing`. It shows the drawing in notebooks, and with Rich.
 
     Notebooks call `_repr_html_`, and Rich calls `__rich__`.

@@ -79,7 +79,7 @@ class Violation(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _WaitingMessages:
     """The waiting messages of one key, in a heap with the least position first.
 
     A message that no longer waits stays in the heap until it is the first item of the heap.
@@ -153,7 +153,7 @@ class _History:
         self.acked_up_to = self.durable_up_to = acked_up_to
         self.holder: dict[Position, str | None] = {}
         self.of_consumer: dict[str | None, set[Position]] = {}
-        self.waiting: dict[str, _Waiting] = {}
+        self.waiting: dict[str, _WaitingMessages] = {}
         self.first_deliveries: dict[str, Position] = {}
         """Maps each key to the greatest position among its delivered messages. Messages whose order is not
         checked are left out."""
@@ -229,7 +229,7 @@ class _History:
             self.remove(position)
             key = self.topic.keys.get(position)
             if key is not None and not self.is_acked(position):
-                self.waiting.setdefault(key, _Waiting()).add(position, self.now_ms)
+                self.waiting.setdefault(key, _WaitingMessages()).add(position, self.now_ms)
 
     def acknowledge(self, position: Position) -> None:
         self.acked.add(position)

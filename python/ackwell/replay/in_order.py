@@ -22,7 +22,7 @@ _CLEARING: Final = frozenset([Kind.CLEAR_BACKLOG.value])
 _SEEKING: Final = frozenset([Kind.SEEK.value])
 
 
-class FoldInOrder(Fold):
+class OrderedFold(Fold):
     """A fold of events in their order. Call `end` before you read a state. More events may follow `end`."""
 
     def __init__(self, *, engine: Engine | None = None) -> None:

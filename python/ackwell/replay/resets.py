@@ -68,7 +68,7 @@ def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
     Each pass calls `batches`. If `resetting` is given, the first pass calls it instead of `batches`. It needs
     to yield only the rows of the reset kinds.
     """
-    found = _Found()
+    found = _ResetSearch()
     for columns in (resetting or batches)():
         for row in _rows(columns, RESETTING):
             found.add(row)
@@ -96,7 +96,7 @@ def with_clears(resets: Resets, clears: Mapping[Name, Order], last: Mapping[Name
     )
 
 
-class _Found:
+class _ResetSearch:
     def __init__(self) -> None:
         self.seeks: dict[Name, Seek] = {}
         self.clears: dict[Name, Order] = {}

@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.drawing import Drawing, Drawn
+from ackwell.drawing import DrawableValue, Drawing
 from ackwell.errors import EventError, ProtocolError
 from ackwell.replay.cursor_rows import CursorRow
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import IN_TRANSACTION, Event
 from ackwell.replay.files import fold_files, raise_first_flaw, read_events
-from ackwell.replay.in_order import FoldInOrder
+from ackwell.replay.in_order import OrderedFold
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class SubscriptionState(Drawn):
+class SubscriptionState(DrawableValue):
     """The state of one subscription after its events."""
 
     topic: str
@@ -94,7 +94,7 @@ class Replay:
     """
 
     def __init__(self, *, engine: Engine | None = None) -> None:
-        self._fold = FoldInOrder(engine=engine)
+        self._fold = OrderedFold(engine=engine)
         self._waiting: list[Event] = []
         self._fed = 0
 

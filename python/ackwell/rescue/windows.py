@@ -155,7 +155,7 @@ class Window:
         return self.folder / f"{digest}.{ending}"
 
 
-class Endangered(NamedTuple):
+class EndangeredSubscriptions(NamedTuple):
     """The subscriptions that may lose acknowledgments in a restart, and the topics that could not be read."""
 
     restorable: list[Diagnosis]
@@ -171,7 +171,7 @@ class Endangered(NamedTuple):
 
 def endangered(
     admin: Admin, wanted: Sequence[str], restarts: Sequence[Restart], owner: str | None = None
-) -> Endangered:
+) -> EndangeredSubscriptions:
     """Find the subscriptions that may lose acknowledgments in a restart of one of the kinds `restarts`.
 
     An unknown loss counts as a loss. If `owner` (`host:port`) is given, only topics of this broker count.
@@ -188,7 +188,7 @@ def endangered(
         owner=lambda name: JudgedBroker.from_facts(admin.facts(name), None),
         restarts=restarts,
     )
-    found = Endangered([], [], list(checkup.unread))
+    found = EndangeredSubscriptions([], [], list(checkup.unread))
     for each in checkup.diagnoses:
         if each.messages_lost.at_most != 0 and not each.stats.internal_cursor:
             has_ranges = len(each.stats.individually_deleted) > 0

@@ -26,7 +26,7 @@ from ackwell.saving import delta
 from ackwell.saving.chunks import check_compression, compress, decompress
 from ackwell.saving.parts import Save, cut
 from ackwell.saving.recovery import LOADED_BYTES_MAX, Link, Recovery, link, recover
-from ackwell.saving.source import Given
+from ackwell.saving.source import FixedSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +49,7 @@ DELTAS_MAX = 1000
 ITEM_BYTES_MAX = 400
 
 
-class Saved(NamedTuple):
+class SaveResult(NamedTuple):
     """The result of a save: its kind (`full`, `delta` or `unchanged`), its entries and its bytes."""
 
     kind: str
@@ -184,7 +184,7 @@ class Journal:
         self._delta_bytes = 2 * found.delta_bytes
         return built
 
-    def save(self, state: PositionInfo, *, replace: bool = False) -> Saved:
+    def save(self, state: PositionInfo, *, replace: bool = False) -> SaveResult:
         """Save `state`. The state is durable when this method returns.
 
         Raises `NotLoadedError` if the store has entries that this journal neither loaded nor wrote, unless
@@ -194,10 +194,10 @@ class Journal:
         """
         if self._newest is not None and not self._newest.damaged and state == self._baseline:
             self._known_newest(replace)
-            return Saved("unchanged", 0, 0)
-        return self.save_source(Given(state), replace=replace)
+            return SaveResult("unchanged", 0, 0)
+        return self.save_source(FixedSource(state), replace=replace)
 
-    def save_source(self, source: Source, *, replace: bool = False) -> Saved:
+    def save_source(self, source: Source, *, replace: bool = False) -> SaveResult:
         """Save the state of a source. The source computes the change of its state since its last save."""
         self._begin()
         try:
@@ -214,13 +214,13 @@ class Journal:
                 "another thread saves or loads at the same time: use a journal from one thread at a time"
             ) from None
 
-    def _save(self, source: Source, *, replace: bool) -> Saved:
+    def _save(self, source: Source, *, replace: bool) -> SaveResult:
         newest = self._known_newest(replace)
         known = newest is not None and self._baseline is not None
         change = source.change_since(self._baseline) if known else None
         # If an entry is damaged or an older state was loaded, write the state again even if it is unchanged.
         if newest is not None and not newest.damaged and change is not None and change.empty:
-            return Saved("unchanged", 0, 0)
+            return SaveResult("unchanged", 0, 0)
         save = self._delta(newest, change)
         if save is None:
             state = source.whole()
@@ -296,7 +296,7 @@ class Journal:
         save: Save,
         first_id: int,
         entries: list[bytes],
-    ) -> Saved:
+    ) -> SaveResult:
         """Record a durable save. Delete the entries that are no longer needed. Return the result."""
         size = sum(map(len, entries))
         last_id = first_id + len(entries) - 1
@@ -306,7 +306,7 @@ class Journal:
             self._link = link_now
             self._deltas += 1
             self._delta_bytes += size
-            return Saved("delta", len(entries), size)
+            return SaveResult("delta", len(entries), size)
         self._newest = Recovery(
             None, self._form, first_id, last_id, full_bytes=size, entry_id=last_id, last_id=last_id
         )
@@ -315,7 +315,7 @@ class Journal:
         if newest is not None and newest.full_first_id >= 0:
             # Delete everything before the previous full save. This save and the deltas after it stay.
             self._store.delete_up_to(newest.full_first_id - 1)
-        return Saved("full", len(entries), size)
+        return SaveResult("full", len(entries), size)
 
     def _fits(self, state: PositionInfo, save: Save) -> bool:
         """Return whether `load` can read this save with the same `max_bytes`."""

@@ -39,7 +39,7 @@ MISSING_MAX: Final = 100_000
 LOADED_BYTES_MAX = 1 << 30
 
 
-class Skipped(NamedTuple):
+class SkippedEntry(NamedTuple):
     """An entry that recovery did not use, and the reason."""
 
     entry_id: int
@@ -70,9 +70,9 @@ class Recovery:
     bytes_read: int = 0
     #: The entries after the newest save, the newest one first. They are parts of an unfinished save, or a
     #: torn last entry.
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedEntry, ...] = ()
     #: The damaged entries. If `older` is false, the state is the newest one in spite of the damage.
-    damaged: tuple[Skipped, ...] = ()
+    damaged: tuple[SkippedEntry, ...] = ()
     #: Whether the state is older than the newest save. This is possible only with `take_older`.
     older: bool = False
     #: The type of the subscription that loaded the state, or `cursor` if a cursor loaded it.
@@ -139,9 +139,9 @@ def recover(
     LimitError
         If decoding a save takes more than `max_bytes`.
     """
-    reading = _Reading(store, engine, max_bytes)
-    skipped: list[Skipped] = []
-    damaged: list[Skipped] = []
+    reading = _StoreSearch(store, engine, max_bytes)
+    skipped: list[SkippedEntry] = []
+    damaged: list[SkippedEntry] = []
     found: Recovery | None = None
     first_id, last_id = store.first_id, store.last_id
     for entry_id in range(last_id, first_id - 1, -1):
@@ -149,11 +149,11 @@ def recover(
             found = reading.state_at(entry_id)
             break
         except _UnfinishedError as reason:
-            skipped.append(Skipped(entry_id, str(reason)))
+            skipped.append(SkippedEntry(entry_id, str(reason)))
         except NewerVersionError:
             raise
         except CorruptStateError as error:
-            skip = Skipped(entry_id, error.reason)
+            skip = SkippedEntry(entry_id, error.reason)
             torn = entry_id == last_id and not store.atomic_appends
             (skipped if torn else damaged).append(skip)
     if damaged and not (take_older and found):
@@ -185,7 +185,7 @@ def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED
         # The earlier saves are deleted, so all deltas depend on the same full save. This happens if a disk
         # loses a full save, but keeps the deletion that followed it.
         return None
-    reading = _Reading(store, engine, max_bytes)
+    reading = _StoreSearch(store, engine, max_bytes)
     try:
         save, _ = reading.save_at(newest.entry_id)
         if save.bases:
@@ -203,7 +203,7 @@ def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED
     return None
 
 
-def _refuse(damaged: list[Skipped], found: Recovery | None) -> None:
+def _refuse(damaged: list[SkippedEntry], found: Recovery | None) -> None:
     """Raise a `CorruptStateError`. Its message names the damaged entry and the newest undamaged state."""
     newest = damaged[0]
     if found is None or found.position_info is None:
@@ -229,7 +229,7 @@ class _Step(NamedTuple):
     """The saves to which this delta can be applied and that are not tried yet."""
 
 
-class _Reading:
+class _StoreSearch:
     """One search in a store. It counts the entries that it reads, and reads a damaged save only once."""
 
     def __init__(self, store: Store, engine: Engine, max_bytes: int) -> None:
@@ -237,7 +237,7 @@ class _Reading:
         self._engine = engine
         self._max_bytes = max_bytes
         self._broken: dict[int, str] = {}
-        self.damaged: list[Skipped] = []
+        self.damaged: list[SkippedEntry] = []
         self.entries = 0
         self.bytes = 0
         self._missing = 0
@@ -265,7 +265,7 @@ class _Reading:
                     raise NewerVersionError(f"{error.reason} (in entry {next_id})", error.offset) from None
                 except CorruptStateError as error:
                     reason = self._broken[next_id] = error.reason
-                    self.damaged.append(Skipped(next_id, reason))
+                    self.damaged.append(SkippedEntry(next_id, reason))
                 except _UnfinishedError as error:
                     if not steps:
                         raise

@@ -1,8 +1,8 @@
 """Sources of states that a journal can save.
 
-A `Source` has a state, and computes the change of this state since the last save. `Given` is a source for a
-fixed state. It compares two states in O(ranges + ack sets + counts). `ackwell.cursor.tracked` has the source
-for a cursor, whose state changes.
+A `Source` has a state, and computes the change of this state since the last save. `FixedSource` is a source
+for a fixed state. It compares two states in O(ranges + ack sets + counts). `ackwell.cursor.tracked` has the
+source for a cursor, whose state changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Source(Protocol):
         """
 
 
-class Given(NamedTuple):
+class FixedSource(NamedTuple):
     """A source for a fixed state. Its baseline is the state itself."""
 
     state: PositionInfo

@@ -163,7 +163,7 @@ class _Files(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader for a batch query."""
-        return _Reader(self)
+        return _FileReader(self)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader for a stream query."""
@@ -253,7 +253,7 @@ class _File(InputPartition):
         super().__init__(path)
 
 
-class _Reader(DataSourceReader):
+class _FileReader(DataSourceReader):
     def __init__(self, source: _Files) -> None:
         self._source = source
 

@@ -80,7 +80,7 @@ def partials(
     return _start(_fold(events, strategy, ordered=True, strict=strict).folded, start_from)
 
 
-class _Folded(NamedTuple):
+class _FoldResult(NamedTuple):
     folded: DataFrame
     is_cursors: bool = False
     """Whether `folded` has the columns of the table `CURSORS`, not of `PARTIALS`."""
@@ -88,7 +88,7 @@ class _Folded(NamedTuple):
 
 def _fold(
     events: DataFrame, strategy: Strategy, *, ordered: bool, strict: bool, whole: bool = False
-) -> _Folded:
+) -> _FoldResult:
     table = conform(events, table_schemas.EVENTS, "events")
     if strategy not in get_args(Strategy):
         known = ", ".join(get_args(Strategy))
@@ -103,13 +103,13 @@ def _fold(
             folded = files_strategy.fold(
                 session, plan.shares, resets, ordered=ordered, strict=strict, whole=whole
             )
-            return _Folded(folded, whole)
+            return _FoldResult(folded, whole)
         if strategy == "files":
             raise SchemaError(
                 f"events: the strategy 'files' needs a DataFrame of plain Parquet files; {why_not}"
             )
     function = FoldRows(find_resets(table), ordered=ordered, strict=strict)
-    return _Folded(python_rows(events).mapInArrow(lambda batches: function(batches), PARTIALS))
+    return _FoldResult(python_rows(events).mapInArrow(lambda batches: function(batches), PARTIALS))
 
 
 def _start(parts: DataFrame, start_from: DataFrame | None) -> DataFrame:

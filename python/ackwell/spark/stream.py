@@ -70,7 +70,7 @@ def cursor_stream(
     fold = tasks.FoldBuckets(buckets)
     of_buckets = rows.mapInArrow(lambda batches: fold(batches), tasks.FOLDED).groupBy("bucket")
     if is_at_least("4.1"):
-        transform, processor = of_buckets.transformWithState, _Bucket(forget_after_ms)
+        transform, processor = of_buckets.transformWithState, _BucketProcessor(forget_after_ms)
     else:
         transform, processor = of_buckets.transformWithStateInPandas, _PandasBucket(forget_after_ms)
     return transform(
@@ -81,7 +81,7 @@ def cursor_stream(
     ).mapInArrow(tasks.unpack_cursors, CURSORS)
 
 
-class _Bucket(StatefulProcessor):
+class _BucketProcessor(StatefulProcessor):
     """The processor of one bucket of topics. Its state is a map from a number to a blob of partials.
 
     Number 0 is the young blob.
@@ -155,11 +155,11 @@ class _Bucket(StatefulProcessor):
             self._expiry.update((expiry_ms,))
 
 
-class _PandasBucket(_Bucket):
+class _PandasBucket(_BucketProcessor):
     """The processor of one bucket on Spark 4.0, which passes pandas DataFrames instead of rows."""
 
     def handleInputRows(self, key: tuple[int], rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Do the same as `_Bucket.handleInputRows` with pandas DataFrames."""
+        """Do the same as `_BucketProcessor.handleInputRows` with pandas DataFrames."""
         import pandas as pd
 
         given = (row for frame in rows for row in frame.itertuples())

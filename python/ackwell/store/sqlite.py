@@ -39,7 +39,7 @@ from ackwell.store.base import (
     checked_name,
     require_writable,
 )
-from ackwell.store.witness import Confirmed, Witness, confirmed_writes
+from ackwell.store.witness import ConfirmedWrite, Witness, confirmed_writes
 
 if TYPE_CHECKING:
     import os
@@ -335,7 +335,7 @@ class SqliteStore(Store):
     def _new_row(self) -> Row:
         return Row(self._key, self._name, secrets.randbits(63))
 
-    def _checked(self, confirmed: Confirmed) -> Row | None:
+    def _checked(self, confirmed: ConfirmedWrite) -> Row | None:
         """Return the row of the ledger. Check it against the entries and the last confirmed write."""
         row = self._row()
         last_id = -1 if row is None else row.last_id
@@ -389,10 +389,10 @@ class SqliteStore(Store):
             connection.execute(
                 f"INSERT OR REPLACE INTO ledger VALUES ({', '.join('?' * len(values))})", values
             )
-        self._confirm(Confirmed(row.identity, row.writes))
+        self._confirm(ConfirmedWrite(row.identity, row.writes))
         return row
 
-    def _confirm(self, confirmed: Confirmed) -> None:
+    def _confirm(self, confirmed: ConfirmedWrite) -> None:
         """Record in the witness file that a write is durable."""
         self._witness.confirm(confirmed)
 
@@ -422,12 +422,12 @@ class SqliteStore(Store):
             self._turn.append(None)
 
 
-class _Joined(SqliteStore):
+class _JoinedStore(SqliteStore):
     """A store that writes in the open transaction of another store of the same file."""
 
     def __init__(self, whole: SqliteStore, name: str) -> None:
         self._whole = whole
-        self._confirmed = Confirmed()
+        self._confirmed = ConfirmedWrite()
         super().__init__(whole._path, name)  # noqa: SLF001
 
     def _begin(self) -> None:
@@ -442,7 +442,7 @@ class _Joined(SqliteStore):
     def _begin_log(self) -> None:
         """Do nothing. SQLite can change the journal mode only outside a transaction."""
 
-    def _confirm(self, confirmed: Confirmed) -> None:
+    def _confirm(self, confirmed: ConfirmedWrite) -> None:
         self._confirmed = confirmed
 
     def close(self) -> None:
@@ -463,10 +463,10 @@ def one_transaction(path: str | os.PathLike[str]) -> Iterator[Callable[[str], St
 
     A missing file is created. Until the block ends, no other process can write to the file.
     """
-    joined: list[_Joined] = []
+    joined: list[_JoinedStore] = []
 
     def opened(name: str) -> Store:
-        joined.append(_Joined(whole, name))
+        joined.append(_JoinedStore(whole, name))
         return joined[-1]
 
     with SqliteStore(path) as whole:
@@ -553,7 +553,7 @@ def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
     return row
 
 
-def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: Confirmed) -> None:
+def _require_confirmed(path: Path, ledger: str, row: Row | None, confirmed: ConfirmedWrite) -> None:
     """Check that a ledger has the confirmed identity and at least the confirmed number of writes.
 
     Raises `StoreError` otherwise.

@@ -34,7 +34,7 @@ CHECKSUM: Final = struct.Struct(">I")
 SLOT_BYTES: Final = KEY.size + CONFIRMED.size + CHECKSUM.size
 
 
-class Confirmed(NamedTuple):
+class ConfirmedWrite(NamedTuple):
     """The last confirmed write of a ledger: the ledger's identity, and the number of the write."""
 
     identity: int = 0
@@ -47,10 +47,10 @@ def witness_path(path: Path) -> Path:
     return path.with_name(f"{path.name}-witness")
 
 
-def confirmed_writes(path: Path) -> dict[int, Confirmed]:
+def confirmed_writes(path: Path) -> dict[int, ConfirmedWrite]:
     """Return the last confirmed write of each ledger in an SQLite file, by the key of the ledger."""
     data = _read(witness_path(path))
-    found: dict[int, Confirmed] = {}
+    found: dict[int, ConfirmedWrite] = {}
     for at in range(0, len(data) - SLOT_BYTES + 1, SLOT_BYTES):
         (key,) = KEY.unpack_from(data, at)
         confirmed = _confirmed(data[at : at + SLOT_BYTES], key)
@@ -72,12 +72,12 @@ class Witness:
         self._file: FileIO | None = None
         self._at = 0
 
-    def confirmed(self) -> Confirmed:
+    def confirmed(self) -> ConfirmedWrite:
         """Return the last confirmed write of the ledger. O(ledgers in the file)."""
         found = (confirmed for _, confirmed in self._slots())
         return max(found, key=lambda confirmed: confirmed.writes, default=_NOTHING)
 
-    def confirm(self, confirmed: Confirmed) -> None:
+    def confirm(self, confirmed: ConfirmedWrite) -> None:
         """Record that a write is durable. Do nothing if a newer owner has already recorded a later write."""
         data = _slot(self._key, confirmed)
         try:
@@ -107,7 +107,7 @@ class Witness:
         self._at = self._slots()[0][0]
         self._file = self._path.open("r+b", buffering=0)
 
-    def _slots(self) -> list[tuple[int, Confirmed]]:
+    def _slots(self) -> list[tuple[int, ConfirmedWrite]]:
         """Return all undamaged slots of the ledger, each as its offset in bytes and its confirmed write."""
         data = _read(self._path)
         slots = []
@@ -121,22 +121,22 @@ class Witness:
         return slots
 
 
-_NOTHING: Final = Confirmed()
+_NOTHING: Final = ConfirmedWrite()
 
 
-def _slot(key: int, confirmed: Confirmed) -> bytes:
+def _slot(key: int, confirmed: ConfirmedWrite) -> bytes:
     numbers = KEY.pack(key) + CONFIRMED.pack(*confirmed)
     return numbers + CHECKSUM.pack(zlib.crc32(numbers))
 
 
-def _confirmed(slot: bytes, key: int) -> Confirmed:
+def _confirmed(slot: bytes, key: int) -> ConfirmedWrite:
     """Return the confirmed write in a slot.
 
     Its number is 0 if the slot is damaged or belongs to another ledger.
     """
     if len(slot) < SLOT_BYTES:
         return _NOTHING
-    confirmed = Confirmed(*CONFIRMED.unpack_from(slot, KEY.size))
+    confirmed = ConfirmedWrite(*CONFIRMED.unpack_from(slot, KEY.size))
     return confirmed if slot == _slot(key, confirmed) else _NOTHING
 
 

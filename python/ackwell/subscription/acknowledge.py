@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ackwell.cursor.ack_sets import WHOLE, complement, from_words, to_words, words_of_rows
 from ackwell.errors import ErrorCode, ProtocolError
 from ackwell.position import Position
-from ackwell.subscription.transactions import HeldCumulative, HeldEntry, Transaction
+from ackwell.subscription.transactions import HeldCumulativeAck, HeldEntry, Transaction
 
 if TYPE_CHECKING:
     from ackwell.arrays import Int64s
@@ -256,7 +256,7 @@ class Acknowledgments:
         if not self.check_exists(position) or position <= self._state.cursor.mark_delete_position:
             raise _refused(f"{position} is already acknowledged")
         self._state.transactions.check_cumulative(transaction, position, unacked_bits)
-        self._state.transactions.hold_cumulative(transaction, HeldCumulative(position, unacked_bits))
+        self._state.transactions.hold_cumulative(transaction, HeldCumulativeAck(position, unacked_bits))
 
     def commit(self, transaction: TransactionId) -> int:
         """Acknowledge the messages that a transaction holds; return the number of entries that changed."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ackwell._native import PendingAcks
     from ackwell.position import Position
     from ackwell.subscription.ack_timeouts import AckTimeouts
-    from ackwell.subscription.in_hand import InHand
+    from ackwell.subscription.in_hand import DeliveryTracker
 
 ConsumerKey: TypeAlias = str | int
 """The key that identifies a consumer in every call: its `consumer_id` if it was added with one, else its
@@ -54,7 +54,7 @@ class Consumer(EqualByState):
         epoch: int,
         pending: PendingAcks,
         timeouts: AckTimeouts | None,
-        in_hand: InHand | None,
+        in_hand: DeliveryTracker | None,
     ) -> None:
         self.key = key
         self.name = name

@@ -22,7 +22,7 @@ from ackwell.position import Position
 from ackwell.subscription.ack_timeouts import AckTimeouts
 from ackwell.subscription.consumer import Consumer
 from ackwell.subscription.draining import DrainingHashes
-from ackwell.subscription.in_hand import InHand
+from ackwell.subscription.in_hand import DeliveryTracker
 from ackwell.subscription.subscription_settings import LostCounts
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ NO_LIMIT: Final = 2**62
 """A number that is greater than any number of messages. It is used as a limit if there is no limit."""
 
 
-class _ByKey(dict["ConsumerKey", "Consumer"]):
+class _ConsumersByKey(dict["ConsumerKey", "Consumer"]):
     """A dictionary from key to consumer that raises `ProtocolError` for an unknown key.
 
     The lookup of a connected consumer is native and runs no Python code.
@@ -72,7 +72,7 @@ class Consumers(EqualByState):
     def __init__(self, structures: Structures, settings: SubscriptionSettings) -> None:
         self._structures = structures
         self.set_limits(settings)
-        self.by_key = _ByKey()
+        self.by_key = _ConsumersByKey()
         """Key → connected consumer. An unknown key raises `ProtocolError`."""
         self.unacked = 0
         """The number of unacknowledged messages at all consumers."""
@@ -125,13 +125,13 @@ class Consumers(EqualByState):
             self.report(consumer, concurrency)
         return consumer
 
-    def report(self, consumer: Consumer, concurrency: int | None) -> InHand | None:
+    def report(self, consumer: Consumer, concurrency: int | None) -> DeliveryTracker | None:
         """Start to record which entries a consumer has in hand; return the tracker (see `in_hand`).
 
         If the setting `lost_counts` does not use these entries, record nothing and return None.
         """
         if consumer.in_hand is None and self._settings.lost_counts is LostCounts.IN_HAND:
-            consumer.in_hand = InHand(concurrency)
+            consumer.in_hand = DeliveryTracker(concurrency)
             consumer.watched = True
             self.reporting += 1
         return consumer.in_hand

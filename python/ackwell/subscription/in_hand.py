@@ -49,7 +49,7 @@ UNPACKED_MIN: Final = 256
 """The number of entries that `positions` moves from the columns to `_order` at a time."""
 
 
-class InHand:
+class DeliveryTracker:
     """The tracker of one reporting consumer: its deliveries in order, or the entries that it started.
 
     An acknowledgment costs nothing, because a later scan drops the entries that are no longer pending. An
@@ -73,7 +73,7 @@ class InHand:
         entry."""
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, InHand):
+        if not isinstance(other, DeliveryTracker):
             return NotImplemented
         return self._content() == other._content()
 
@@ -202,7 +202,7 @@ def in_hand_of(state: State, consumer: Consumer) -> list[Position]:
         return []
     if tracker.concurrency is not None:
         return outstanding(state, tracker.concurrency)
-    started = tracker.positions(_Undone(state))  # type: ignore[arg-type]
+    started = tracker.positions(_UnfinishedEntries(state))  # type: ignore[arg-type]
     return sorted(started)
 
 
@@ -296,11 +296,12 @@ def _summed(differences: Iterable[int]) -> Iterator[int]:
         yield entry_id
 
 
-class _Undone:
+class _UnfinishedEntries:
     """The entries that the active consumer of Exclusive or Failover has not finished.
 
-    `InHand.positions` gets this object instead of `PendingAcks`, because these types do not track pending
-    entries. A started entry stays in hand even if reading starts again at the first unacknowledged entry.
+    `DeliveryTracker.positions` gets this object instead of `PendingAcks`, because these types do not track
+    pending entries. A started entry stays in hand even if reading starts again at the first unacknowledged
+    entry.
     """
 
     def __init__(self, state: State) -> None:

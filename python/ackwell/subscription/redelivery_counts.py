@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ackwell.cursor.changes import Changed
+from ackwell.cursor.changes import ChangedPositions
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class RedeliveryCounts:
         """Whether any entry has a redelivery count."""
         self.suspecting = False
         """Whether any entry is a suspect."""
-        self.changed = Changed()
+        self.changed = ChangedPositions()
         """The entries whose count changed since the last save."""
 
     def __eq__(self, other: object) -> bool:

@@ -16,13 +16,13 @@ from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.saving.recovery import SAVED_AS_FIELD
 from ackwell.subscription.in_hand import IN_HAND_FIELD, encode_in_hand, restore_in_hand
-from ackwell.subscription.transactions import HeldCumulative, HeldEntry, Transactions
+from ackwell.subscription.transactions import HeldCumulativeAck, HeldEntry, Transactions
 from ackwell.wire import Field, Reader, bytes_field, int_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ackwell.cursor.changes import Changed
+    from ackwell.cursor.changes import ChangedPositions
     from ackwell.subscription.state import State
 
 TRANSACTION_FIELD: Final = 20_601
@@ -57,7 +57,7 @@ class SavedPart:
         return self._others + name + encode_transactions(transactions) + encode_in_hand(self._state)
 
     @property
-    def changed_counts(self) -> Changed:
+    def changed_counts(self) -> ChangedPositions:
         """The positions whose redelivery count changed since the last save."""
         return self._state.counts.changed
 
@@ -166,7 +166,7 @@ def _read_held(field: Field, transaction: TransactionId, transactions: Transacti
     if field.number == 4:
         if any(content.cumulative is not None for content in transactions.open.values()):
             raise CorruptStateError("two cumulative acknowledgments in open transactions", field.start)
-        transactions.hold_cumulative(transaction, HeldCumulative(position, bits))
+        transactions.hold_cumulative(transaction, HeldCumulativeAck(position, bits))
         return
     size, sticky_key_hash = numbers[3], numbers[4]
     in_range = 0 < size <= BATCH_SIZE_MAX and 0 <= sticky_key_hash < INT32_END

@@ -21,7 +21,7 @@ from ackwell.subscription.positions_by_hash import PositionsByHash
 from ackwell.subscription.redelivery_counts import RedeliveryCounts
 from ackwell.subscription.replay_queue import ReplayQueue
 from ackwell.subscription.transactions import Transactions
-from ackwell.subscription.unread import Unread
+from ackwell.subscription.unread import UnreadEntries
 
 if TYPE_CHECKING:
     from ackwell.arrays import Int64s
@@ -48,7 +48,7 @@ class State:
     counts: RedeliveryCounts
     backoffs: Backoffs
     transactions: Transactions
-    unread: Unread
+    unread: UnreadEntries
     policy: Policy
     tracker: DelayedMessages | None
     """The tracker of delayed messages that was passed to the subscription, or `None`."""
@@ -288,7 +288,7 @@ def new_state(
         backoffs=Backoffs(structures, settings.nack_backoff),
         retrying=PositionsByHash(structures),
         transactions=transactions,
-        unread=Unread(cursor, transactions),
+        unread=UnreadEntries(cursor, transactions),
         policy=policy,
         tracker=tracker,
         delayed=tracker if policy.individual else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
-from ackwell.drawing import Drawing, Drawn
+from ackwell.drawing import DrawableValue, Drawing
 from ackwell.subscription.in_hand import in_hand_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ConsumerSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary(Drawn):
+class Summary(DrawableValue):
     """The counters of one subscription at one time."""
 
     backlog_entries: int

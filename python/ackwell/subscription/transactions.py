@@ -39,7 +39,7 @@ class HeldEntry(NamedTuple):
     blocks later messages of its hash."""
 
 
-class HeldCumulative(NamedTuple):
+class HeldCumulativeAck(NamedTuple):
     """A cumulative acknowledgment: all entries before `position`, and part of the entry at `position`.
 
     A bit of `unacked_bits` is set if that message of the entry at `position` is not acknowledged. 0 means
@@ -55,7 +55,7 @@ class Transaction:
     """The messages that one open transaction holds."""
 
     entries: dict[Position, HeldEntry] = field(default_factory=dict)
-    cumulative: HeldCumulative | None = None
+    cumulative: HeldCumulativeAck | None = None
 
 
 class Transactions(EqualByState):
@@ -204,7 +204,7 @@ class Transactions(EqualByState):
         )
         self._bits[position] = self.held_bits(position) | held.acked_bits
 
-    def hold_cumulative(self, transaction: TransactionId, held: HeldCumulative) -> None:
+    def hold_cumulative(self, transaction: TransactionId, held: HeldCumulativeAck) -> None:
         """Hold a cumulative acknowledgment in a transaction. `check_cumulative` must have accepted it."""
         self.open.setdefault(transaction, Transaction()).cumulative = held
 

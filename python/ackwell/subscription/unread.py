@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.transactions import Transactions
 
 
-class Unread(EqualByState):
+class UnreadEntries(EqualByState):
     """The read position, and the search for entries after it that are neither acknowledged nor held."""
 
     __slots__ = ("_cursor", "_transactions", "ledgers", "position")

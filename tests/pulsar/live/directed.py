@@ -9,7 +9,7 @@ from collections.abc import Generator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ackwell.subscription.policies import ByKey
+from ackwell.subscription.policies import ByKeyPolicy
 from tests.pulsar.live.actions import (
     Ack,
     AckCumulative,
@@ -480,7 +480,7 @@ class PlayedCase(Played):
             return key
         subscription = self.ours.subscription
         policy = subscription._state.policy
-        assert isinstance(policy, ByKey)
+        assert isinstance(policy, ByKeyPolicy)
         return next(
             text
             for text in map(str, range(1_000))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackwell.broker.broker_settings import dynamic_settings
 from ackwell.devbroker.admin.namespace_routes import bundle_of, existing_tenant
-from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, Raw
+from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, RawAnswer
 from ackwell.devbroker.admin.topic_stats import stats
 from ackwell.devbroker.namespace_policies import BUNDLE_NAMES, CLUSTER
 
@@ -93,12 +93,12 @@ def get_owned_namespaces(request: Request) -> Any:
 
 def version(request: Request) -> Any:
     """Return the emulated Pulsar release, as plain text without JSON quotes."""
-    return Raw(request.state.settings.release.encode(), {})
+    return RawAnswer(request.state.settings.release.encode(), {})
 
 
 def health_check(_request: Request) -> Any:
     """Answer that the broker is healthy."""
-    return Raw(b"ok", {})
+    return RawAnswer(b"ok", {})
 
 
 is_ready = health_check
@@ -143,19 +143,19 @@ def _dynamic_setting(request: Request) -> str:
     return name
 
 
-def update_dynamic_configuration(request: Request) -> Raw:
+def update_dynamic_configuration(request: Request) -> RawAnswer:
     """Store a new value of a setting. The dev broker does not use the value."""
     request.state.dynamic_settings[_dynamic_setting(request)] = request.names["configValue"]
     return OK
 
 
-def delete_dynamic_configuration(request: Request) -> Raw:
+def delete_dynamic_configuration(request: Request) -> RawAnswer:
     """Remove the stored value of a setting."""
     request.state.dynamic_settings.pop(_dynamic_setting(request), None)
     return OK
 
 
-def backlog_quota_check(request: Request) -> Raw:
+def backlog_quota_check(request: Request) -> RawAnswer:
     """Check the backlog quotas of all topics now, and apply those that are exceeded."""
     request.state.check_backlog_quotas()
     return NO_CONTENT
@@ -190,4 +190,4 @@ def lookup_topic_async(request: Request) -> Any:
 
 def get_namespace_bundle(request: Request) -> Any:
     """Return the bundle that contains a topic, as plain text without JSON quotes."""
-    return Raw(bundle_of(str(request.topic)).encode(), {})
+    return RawAnswer(bundle_of(str(request.topic)).encode(), {})

@@ -6,7 +6,7 @@ import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.requests import HttpError, Raw, message_id, number
+from ackwell.devbroker.admin.requests import HttpError, RawAnswer, message_id, number
 from ackwell.devbroker.admin.topic_routes import existing
 from ackwell.devbroker.admin.topic_stats import timestamp
 from ackwell.errors import FrameError
@@ -48,7 +48,7 @@ def get_message_id_by_index(request: Request) -> Any:
     raise HttpError(HTTPStatus.PRECONDITION_FAILED, why)
 
 
-def peek_nth_message(request: Request) -> Raw:
+def peek_nth_message(request: Request) -> RawAnswer:
     """Return the n-th unacknowledged entry of a subscription. The first one has the number 1."""
     topic, name = existing(request), request.names["subscription"]
     if name not in topic.subscriptions:
@@ -65,14 +65,14 @@ def peek_nth_message(request: Request) -> Raw:
     return _entry(source.content, position)
 
 
-def get_message_by_id(request: Request) -> Raw:
+def get_message_by_id(request: Request) -> RawAnswer:
     """Return the entry at a position."""
     return _entry(
         existing(request).content, (number(request.names["ledgerId"]), number(request.names["entryId"]))
     )
 
 
-def examine_message(request: Request) -> Raw:
+def examine_message(request: Request) -> RawAnswer:
     """Return the n-th entry of a topic, counted from its first entry or backwards from its last entry."""
     content = existing(request).content
     count = max(number(request.query.get("messagePosition", "1")), 1)
@@ -92,7 +92,7 @@ def _message_id(content: TopicContent, position: tuple[int, int]) -> dict[str, i
     return message_id(*position, content.partition)
 
 
-def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:
+def _entry(content: TopicContent, position: Position | tuple[int, int]) -> RawAnswer:
     """Return the uncompressed messages of an entry as the body, and the entry's metadata as HTTP headers."""
     if position[1] < 0 or not content.log.ledgers.contains(*position):
         raise HttpError(HTTPStatus.NOT_FOUND, "Message not found")
@@ -120,7 +120,7 @@ def _entry(content: TopicContent, position: Position | tuple[int, int]) -> Raw:
         body = payload.body if metadata.encryption_keys else uncompressed(payload)
     except FrameError as error:
         raise HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, str(error)) from None
-    return Raw(body, headers)
+    return RawAnswer(body, headers)
 
 
 def _header(text: str) -> str:

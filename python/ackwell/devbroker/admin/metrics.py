@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackwell.devbroker.admin.requests import Raw
+from ackwell.devbroker.admin.requests import RawAnswer
 from ackwell.devbroker.admin.topic_stats import stats
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _SUBSCRIPTION = {
 }
 
 
-def metrics(request: Request) -> Raw:
+def metrics(request: Request) -> RawAnswer:
     """Return the statistics of all topics. The metrics have the names that a Pulsar broker uses."""
     families: dict[str, list[str]] = {}
     for name, labels, value in _samples(request):
@@ -39,7 +39,9 @@ def metrics(request: Request) -> Raw:
     lines = (
         line for name, rows in sorted(families.items()) for line in (f"# TYPE {name} {_type(name)}", *rows)
     )
-    return Raw("".join(f"{line}\n" for line in lines).encode(), {"Content-Type": "text/plain; charset=utf-8"})
+    return RawAnswer(
+        "".join(f"{line}\n" for line in lines).encode(), {"Content-Type": "text/plain; charset=utf-8"}
+    )
 
 
 def _samples(request: Request) -> Iterator[tuple[str, str, float]]:

@@ -9,7 +9,7 @@ from json import dumps
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker.admin.namespace_routes import existing_namespace
-from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, Raw
+from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, RawAnswer
 from ackwell.devbroker.admin.topic_routes import with_partitions
 from ackwell.devbroker.broker_state import parse_topic_name
 from ackwell.devbroker.namespace_policies import (
@@ -111,7 +111,7 @@ UNSET: Final = {"subscriptionTypesEnabled": [], "schemaValidationEnforced": Fals
 empty."""
 
 
-def _set(request: Request, *, policy: NamespacePolicy) -> Raw | None:
+def _set(request: Request, *, policy: NamespacePolicy) -> RawAnswer | None:
     value = request.body.decode("utf-8", "replace") or None if _is_text(policy) else request.json()
     if value is None:
         # For two policies of topics, the query contains the value. For a flag, an empty body means true.
@@ -192,8 +192,8 @@ def get_property(request: Request) -> Any:
     return _text(_stored(request).get(_PROPERTIES, {}).get(request.names["key"]))
 
 
-def _text(value: str | None) -> Raw | None:
-    return None if value is None else Raw(value.encode(), {})
+def _text(value: str | None) -> RawAnswer | None:
+    return None if value is None else RawAnswer(value.encode(), {})
 
 
 def set_properties(request: Request) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ackwell.protocol.topic_name import TopicName
 
 
-class Raw(NamedTuple):
+class RawAnswer(NamedTuple):
     """An answer whose body is bytes instead of JSON, with extra headers and a status."""
 
     body: bytes
@@ -28,10 +28,10 @@ class Raw(NamedTuple):
     status: HTTPStatus = HTTPStatus.OK
 
 
-OK: Final = Raw(b"", {})
+OK: Final = RawAnswer(b"", {})
 """The answer 200 with an empty body. Pulsar gives it to some requests that change something."""
 
-NO_CONTENT: Final = Raw(b"", {}, HTTPStatus.NO_CONTENT)
+NO_CONTENT: Final = RawAnswer(b"", {}, HTTPStatus.NO_CONTENT)
 """The answer 204. Pulsar gives it to some requests for a value that does not exist."""
 
 

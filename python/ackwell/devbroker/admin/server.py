@@ -22,7 +22,7 @@ from starlette.responses import Response
 from uvicorn.server import ServerState
 
 from ackwell.devbroker.admin import dev_routes, metrics
-from ackwell.devbroker.admin.requests import HttpError, Raw, Request
+from ackwell.devbroker.admin.requests import HttpError, RawAnswer, Request
 from ackwell.devbroker.admin.route_table import route
 from ackwell.devbroker.auth import common_name
 from ackwell.devbroker.ports import Ports
@@ -90,7 +90,7 @@ class AdminServer:
         status, answer, headers = await self._answer(http)
         headers = {"Content-Type": "application/json", "Date": self._date()} | headers
         body = _body_of(answer)
-        if isinstance(answer, Raw):
+        if isinstance(answer, RawAnswer):
             headers |= answer.headers
         await Response(b"" if http.method == "HEAD" else body, int(status), headers)(scope, receive, send)
 
@@ -118,7 +118,7 @@ class AdminServer:
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"reason": reason}, {}
         finally:
             self._broker.state.shared.run_woken()
-        if isinstance(answer, Raw):
+        if isinstance(answer, RawAnswer):
             return answer.status, answer, request.notes
         # For a request that reads a missing value, a Pulsar broker answers 200 with an empty body.
         empty = answer is None and request.method != "GET"
@@ -150,7 +150,7 @@ def _body_of(answer: Any) -> bytes:
     match answer:
         case None:
             return b""
-        case Raw(body):
+        case RawAnswer(body):
             return body
     return json.dumps(answer).encode()
 

@@ -10,14 +10,14 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.devbroker.admin.namespace_routes import existing_bundle, existing_namespace
-from ackwell.devbroker.admin.requests import OK, STORED_ONLY, HttpError, Raw
+from ackwell.devbroker.admin.requests import OK, STORED_ONLY, HttpError, RawAnswer
 from ackwell.devbroker.namespace_policies import CLUSTER, RESOURCE_GROUP
 
 if TYPE_CHECKING:
     from ackwell.devbroker.admin.requests import Request
 
 
-class Stored(NamedTuple):
+class StoredKind(NamedTuple):
     """One kind of stored JSON object, such as a cluster."""
 
     path: str
@@ -63,7 +63,7 @@ class Stored(NamedTuple):
         return {key.removeprefix(prefix): value for key, value in stored if key.startswith(prefix)}
 
 
-_CLUSTERS: Final = Stored(
+_CLUSTERS: Final = StoredKind(
     "cluster {cluster}",
     "Cluster does not exist",
     {
@@ -72,22 +72,22 @@ _CLUSTERS: Final = Stored(
         "brokerClientTlsEnabledWithKeyStore": False,
     },
 )
-_DOMAINS: Final = Stored(
+_DOMAINS: Final = StoredKind(
     "domain {cluster} {domainName}", "Domain {domainName} for cluster {cluster} does not exist"
 )
-_ISOLATION: Final = Stored(
+_ISOLATION: Final = StoredKind(
     "isolation {cluster} {policyName}",
     "Cannot find NamespaceIsolationPolicy {policyName} for cluster {cluster}",
 )
-_BOOKIES: Final = Stored("bookie {bookie}", "Bookie rack placement configuration not found: {bookie}")
-_GROUPS: Final = Stored(
+_BOOKIES: Final = StoredKind("bookie {bookie}", "Bookie rack placement configuration not found: {bookie}")
+_GROUPS: Final = StoredKind(
     "group {resourcegroup}",
     "ResourceGroup does not exist",
     dict.fromkeys(
         ("publishRateInMsgs", "publishRateInBytes", "dispatchRateInMsgs", "dispatchRateInBytes"), -1
     ),
 )
-_QUOTAS: Final = Stored(
+_QUOTAS: Final = StoredKind(
     "quota {tenant} {namespace} {bundle}",
     "",
     {
@@ -140,7 +140,7 @@ def _other(request: Request) -> None:
         raise HttpError(HTTPStatus.METHOD_NOT_ALLOWED, "the dev broker cannot change its own cluster")
 
 
-def create_cluster(request: Request) -> Raw:
+def create_cluster(request: Request) -> RawAnswer:
     """Store a cluster that is not the dev broker's own. 409 if the cluster exists already."""
     if request.names["cluster"] in get_clusters(request):
         raise HttpError(HTTPStatus.CONFLICT, "Cluster already exists")
@@ -150,7 +150,7 @@ def create_cluster(request: Request) -> Raw:
     return OK
 
 
-def update_cluster(request: Request) -> Raw:
+def update_cluster(request: Request) -> RawAnswer:
     """Change a cluster that is not the dev broker's own."""
     get_cluster(request)
     _other(request)
@@ -189,7 +189,7 @@ def _brokers(domain: dict[str, Any]) -> set[str]:
 get_domain = _DOMAINS.get
 
 
-def delete_failure_domain(request: Request) -> Raw:
+def delete_failure_domain(request: Request) -> RawAnswer:
     """Delete a failure domain."""
     _DOMAINS.delete(request)
     return OK

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.devbroker.admin.namespace_routes import existing_namespace
-from ackwell.devbroker.admin.requests import OK, HttpError, Raw, message_id
+from ackwell.devbroker.admin.requests import OK, HttpError, RawAnswer, message_id
 from ackwell.devbroker.admin.topic_stats import internal_stats, managed_ledger_info, merged_stats, stats
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _terminated(topic: Topic) -> dict[str, int]:
     return message_id(ledger_id, entry_id, topic.name.partition)
 
 
-def trim_topic(request: Request) -> Raw:
+def trim_topic(request: Request) -> RawAnswer:
     """Delete the consumed ledgers of a topic. The ledgers that the retention policy keeps stay."""
     for topic in with_partitions(request):
         topic.trim()

@@ -103,7 +103,7 @@ def _count(value: int | None) -> str:
 
 
 @dataclass(slots=True)
-class _Subscription:
+class _SubscriptionHistory:
     """A subscription on the page: its newest diagnosis, and the diagnoses of all its dumps."""
 
     now: Diagnosis
@@ -118,14 +118,14 @@ class _Subscription:
     sizes: dict[str, int | None] = field(default_factory=dict)
 
 
-def _subscriptions(checkup: Checkup) -> Iterator[_Subscription]:
+def _subscriptions(checkup: Checkup) -> Iterator[_SubscriptionHistory]:
     from ackwell.diagnosis.report.backlog import blocks
 
     for now in checkup.diagnoses:
         name = now.stats.topic, now.stats.subscription
         digest = hashlib.sha256("\0".join(name).encode(errors="surrogatepass")).hexdigest()[:10]
         verdicts = [now.verdict_of(restart) for restart in checkup.restarts]
-        yield _Subscription(now, checkup.histories[name], digest, verdicts, blocks(now))
+        yield _SubscriptionHistory(now, checkup.histories[name], digest, verdicts, blocks(now))
 
 
 def _packed(text: str) -> str:
@@ -133,7 +133,7 @@ def _packed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
-def _details(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
+def _details(subscriptions: Sequence[_SubscriptionHistory]) -> dict[str, Any]:
     """Return texts about each subscription that is not fine or does not deliver: reasons, remedies and more.
 
     `texts` contains each text once. Each subscription has a row `[reasons, remedies, notes, delivery]`. Each
@@ -179,7 +179,7 @@ def _of_delivery(now: Diagnosis) -> Iterator[str]:
         yield "\n".join(["what helps:", *delivery.code.steps("TOPIC", "SUBSCRIPTION")])
 
 
-def _figures(subscriptions: Sequence[_Subscription]) -> dict[str, Any]:
+def _figures(subscriptions: Sequence[_SubscriptionHistory]) -> dict[str, Any]:
     """Draw the maps and histories of the worst subscriptions; return the figures by name.
 
     At most `FIGURES` subscriptions that are not fine have a map. If all are fine, only the first one has a

@@ -1,4 +1,4 @@
-"""The replay of sorted events with `FoldInOrder` and `TopicReplay`, to get the state at given times.
+"""The replay of sorted events with `OrderedFold` and `TopicReplay`, to get the state at given times.
 
 A *moment* is such a time.
 """
@@ -15,7 +15,7 @@ from ackwell.errors import EventError
 from ackwell.replay import table_schemas
 from ackwell.replay.columns import CURSOR_SCHEMA, BatchReader, cursor_batches
 from ackwell.replay.events import event_from_fields
-from ackwell.replay.in_order import FoldInOrder
+from ackwell.replay.in_order import OrderedFold
 from ackwell.replay.sequence import SubscriptionReplay, TopicReplay
 
 if TYPE_CHECKING:
@@ -61,20 +61,20 @@ def _rows(batches: Iterable[pa.RecordBatch], moments: Sequence[int], *, strict: 
                 if topic is None or topic.name != name:
                     if topic is not None:
                         yield from topic.end()
-                    topic = _TopicReplay(name, moments, strict=strict)
+                    topic = _MomentReplay(name, moments, strict=strict)
                 yield from topic.feed(columns.take(slice(start, start + len(events))), events)
                 start += len(events)
     if topic is not None:
         yield from topic.end()
 
 
-class _TopicReplay:
+class _MomentReplay:
     """The replay of one topic: a fold of its acknowledgments, and a replay of its consumers."""
 
     def __init__(self, name: str, moments: Sequence[int], *, strict: bool) -> None:
         self.name = name
         self._strict = strict
-        self._fold, self._consumers = FoldInOrder(), TopicReplay()
+        self._fold, self._consumers = OrderedFold(), TopicReplay()
         self._waiting: list[int | None] = [*moments, None]
         self._last: tuple[Any, ...] | None = None
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.sticky_key import HashRange
 
 
-class ByKey(Policy):
+class ByKeyPolicy(Policy):
     """The policy of Key_Shared: each sticky-key hash has one consumer as its owner.
 
     A hash *drains* if it has a new owner and its old owner still has pending messages of the hash. With

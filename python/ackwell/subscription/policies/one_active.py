@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.sticky_key import HashRange
 
 
-class OneActive(Policy):
+class OneActivePolicy(Policy):
     """The policy of Exclusive and Failover: the active consumer gets all messages.
 
     Only consumers with the highest priority can become active. They are sorted by name. If the topic is a

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ackwell.subscription.sticky_key import HashRange
 
 
-class RoundRobin(Policy):
+class RoundRobinPolicy(Policy):
     """The policy of Shared: consumers get messages in turn.
 
     A consumer gets messages only if no consumer of a higher priority has permits.
