@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ackwell.subscription import (
     CommandAck,
     MessageId,
+    NonDelivery,
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
-    Undelivered,
 )
 from ackwell.subscription.sticky_key import FROM_ONE
 from tests.subscription.exploring import (
@@ -321,9 +321,9 @@ class World(MessageWorld):
             if index in owner:
                 self._delivered(index, owner[index])
             elif index in dead:
-                self._undelivered(index, Undelivered.DEAD_LETTER, new=False)
+                self._undelivered(index, NonDelivery.DEAD_LETTER, new=False)
             elif before <= index < self.subscription.read_position.entry_id:
-                self._undelivered(index, Undelivered.KEY_WAITS, new=True)
+                self._undelivered(index, NonDelivery.KEY_WAITS, new=True)
 
     def _deliver_one_by_one(self) -> None:
         self._read(0)
@@ -353,8 +353,8 @@ class World(MessageWorld):
             return False
         return message.waits or message.place in (UNREAD, QUEUED)
 
-    def _undelivered(self, index: int, answer: Undelivered | None, *, new: bool) -> None:
-        if answer is Undelivered.DEAD_LETTER:
+    def _undelivered(self, index: int, answer: NonDelivery | None, *, new: bool) -> None:
+        if answer is NonDelivery.DEAD_LETTER:
             self._put(index, place=DEAD, waits=False)
         elif new and self.messages[index].place == UNREAD:
             self._put(index, place=QUEUED)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackwell.cursor.ack_sets import WHOLE, to_words
-from ackwell.subscription import Undelivered
+from ackwell.subscription import NonDelivery
 from ackwell.subscription.saved import decode_transactions
 
 if TYPE_CHECKING:
@@ -162,12 +162,12 @@ class Model:
         """Apply the answer of `dispatch` for an entry, and the position at which reading continues."""
         if isinstance(answer, str):
             self.delivered(position, answer, now_ms)
-        elif answer is Undelivered.DEAD_LETTER:
+        elif answer is NonDelivery.DEAD_LETTER:
             self.died(position)
-        elif answer is Undelivered.DELAYED:
+        elif answer is NonDelivery.DELAYED:
             self.waits(position, now_ms)
         else:
-            assert answer is not Undelivered.ACKNOWLEDGED, f"{position} was read, and is {answer}"
+            assert answer is not NonDelivery.ACKNOWLEDGED, f"{position} was read, and is {answer}"
             # On Key_Shared it is passed over, so that other keys go on; a suspect on Shared as well.
             if position not in self.read and read_position is not None and read_position > position:
                 self.kept_back(position)

@@ -8,10 +8,10 @@ import pytest
 from ackwell import Ledgers, LimitError, Position
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.subscription import (
+    NonDelivery,
     StickyRanges,
     Subscription,
     SubscriptionType,
-    Undelivered,
 )
 from tests.subscription.helpers import FULL, deliver, opened
 
@@ -52,9 +52,9 @@ def test_a_change_of_type_begins_and_ends_delays() -> None:
     subscription = Subscription("Shared", Ledgers({3: 1}), delayed=DelayedDeliveryTracker())
     for kind, answer in (
         ("Exclusive", "a"),
-        ("Key_Shared", Undelivered.DELAYED),
+        ("Key_Shared", NonDelivery.DELAYED),
         ("Failover", "a"),
-        ("Shared", Undelivered.DELAYED),
+        ("Shared", NonDelivery.DELAYED),
     ):
         subscription.change_type(SubscriptionType(kind))
         subscription.add_consumer("a")
@@ -76,15 +76,15 @@ def test_fixed_delays_stop_reading_until_one_is_due_or_a_message_is_plain() -> N
     for entry_id in range(3):
         assert subscription.stall is None
         assert (
-            subscription.dispatch(3, entry_id, now_ms=0, deliver_at_ms=10_240).reason is Undelivered.DELAYED
+            subscription.dispatch(3, entry_id, now_ms=0, deliver_at_ms=10_240).reason is NonDelivery.DELAYED
         )
-    assert subscription.stall is Undelivered.FIXED_DELAY
+    assert subscription.stall is NonDelivery.FIXED_DELAY
     assert subscription.next_reads(10, now_ms=10_239) == []
     assert subscription.next_reads(10, now_ms=10_240) == [Position(3, entry_id) for entry_id in range(6)]
     for entry_id in range(3):
         assert subscription.dispatch(3, entry_id, now_ms=10_240, deliver_at_ms=10_240).consumer == "a"
     assert subscription.dispatch(3, 3, now_ms=10_240).consumer == "a"
-    assert subscription.dispatch(3, 4, now_ms=10_240, deliver_at_ms=20_480).reason is Undelivered.DELAYED
+    assert subscription.dispatch(3, 4, now_ms=10_240, deliver_at_ms=20_480).reason is NonDelivery.DELAYED
     subscription.validate()
 
 
@@ -95,7 +95,7 @@ def test_a_plain_message_ends_the_pause_of_fixed_delays(*, batch: bool) -> None:
     subscription = opened("Shared", 40, permits=100, delayed=tracker)
     for entry_id in (0, 1):
         subscription.dispatch(3, entry_id, now_ms=0, deliver_at_ms=60_000)
-    assert subscription.stall is Undelivered.FIXED_DELAY
+    assert subscription.stall is NonDelivery.FIXED_DELAY
     # Read before the pause, as one batch with the delayed ones.
     if batch:
         assert subscription.dispatch_many([3], [2], 0)
@@ -121,7 +121,7 @@ def test_a_tracker_that_is_full_refuses_the_first_entry_and_ends_a_batch_at_a_la
 def test_a_delayed_message_that_is_due_by_the_tick_is_not_delayed_again() -> None:
     tracker = DelayedDeliveryTracker()
     subscription = opened("Shared", 1, permits=1, delayed=tracker)
-    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000).reason is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000).reason is NonDelivery.DELAYED
     due_ms = subscription.next_wakeup_ms()
     assert due_ms is not None
     assert due_ms < 5_000
@@ -136,7 +136,7 @@ def test_a_delayed_message_whose_ledger_was_trimmed_is_not_delivered() -> None:
     subscription.flow("a", 2)
     for ledger_id in (3, 5):
         delayed = subscription.dispatch(ledger_id, 0, now_ms=0, deliver_at_ms=5_000)
-        assert delayed.reason is Undelivered.DELAYED
+        assert delayed.reason is NonDelivery.DELAYED
     ledgers.trim_before(5)
     assert subscription.advance(5_000) == 1
     assert subscription.summary(5_000).to_redeliver == 1
@@ -145,7 +145,7 @@ def test_a_delayed_message_whose_ledger_was_trimmed_is_not_delivered() -> None:
 
 def test_a_recorded_delivery_of_a_delayed_message_ends_its_delay() -> None:
     subscription = opened("Shared", 1, permits=1, delayed=DelayedDeliveryTracker())
-    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=50_000).reason is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=50_000).reason is NonDelivery.DELAYED
     subscription.delivered("a", 3, 0, now_ms=1_000)
     subscription.validate()
     assert subscription.next_wakeup_ms() is None
@@ -158,7 +158,7 @@ def test_a_delayed_message_is_queued_if_its_hash_has_no_owner() -> None:
     subscription.add_consumer("a", hash_ranges=[(100, 200)])
     subscription.flow("a", 1)
     late = subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=150, deliver_at_ms=5_000)
-    assert late.reason is Undelivered.DELAYED
+    assert late.reason is NonDelivery.DELAYED
     assert subscription.next_reads(1, 5_000) == [(3, 0)]
     assert subscription.dispatch(3, 0, now_ms=5_000, sticky_key_hash=150).consumer == "a"
 

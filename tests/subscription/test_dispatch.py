@@ -17,12 +17,12 @@ from ackwell.subscription import (
     ConsistentHashing,
     ConsumerKey,
     MessageId,
+    NonDelivery,
     Outcome,
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
     TransactionId,
-    Undelivered,
     dispatcher,
 )
 from tests.subscription.helpers import deliver, opened
@@ -172,8 +172,8 @@ def test_failover_spreads_partitions_over_the_consumers_of_the_highest_priority(
 def test_without_a_consumer_there_is_no_consumer() -> None:
     for kind in ("Shared", "Key_Shared", "Exclusive", "Failover"):
         subscription = Subscription(kind, Ledgers({3: 1}))
-        assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=1).reason is Undelivered.NO_CONSUMER
-        assert subscription.stall is subscription.summary(0).stall is Undelivered.NO_CONSUMER
+        assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=1).reason is NonDelivery.NO_CONSUMER
+        assert subscription.stall is subscription.summary(0).stall is NonDelivery.NO_CONSUMER
         assert subscription.next_reads(1, 0) == []
 
 
@@ -211,8 +211,8 @@ def test_without_permits_there_are_no_permits() -> None:
     for kind in ("Shared", "Key_Shared", "Exclusive"):
         subscription = Subscription(kind, Ledgers({3: 1}))
         subscription.add_consumer("a")
-        assert subscription.stall is Undelivered.NO_PERMITS
-        assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=1).reason is Undelivered.NO_PERMITS
+        assert subscription.stall is NonDelivery.NO_PERMITS
+        assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=1).reason is NonDelivery.NO_PERMITS
 
 
 def test_an_undelivered_entry_has_a_reason() -> None:
@@ -224,19 +224,19 @@ def test_an_undelivered_entry_has_a_reason() -> None:
     )
     subscription.add_consumer("a")
     subscription.flow("a", 1000)
-    assert subscription.dispatch(3, 1, now_ms=0).reason is Undelivered.NOT_NEXT
-    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=9).reason is Undelivered.DELAYED
-    assert subscription.dispatch(3, 0, now_ms=0).reason is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 1, now_ms=0).reason is NonDelivery.NOT_NEXT
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=9).reason is NonDelivery.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0).reason is NonDelivery.NOT_NEXT
     assert subscription.dispatch(3, 1, now_ms=0).consumer == "a"
-    assert subscription.dispatch(3, 1, now_ms=0).reason is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 1, now_ms=0).reason is NonDelivery.NOT_NEXT
     subscription.redeliver("a", [(3, 1)])
-    assert subscription.dispatch(3, 1, now_ms=0).reason is Undelivered.DEAD_LETTER
+    assert subscription.dispatch(3, 1, now_ms=0).reason is NonDelivery.DEAD_LETTER
     assert subscription.dead_letters == [(3, 1)]
     # It was in `next_reads` before another consumer acknowledged it.
     subscription.ack(None, 3, 2)
     assert subscription.dispatch(3, 3, now_ms=0).consumer == "a"
     assert subscription.dispatch(3, 4, now_ms=0).consumer == "a"
-    assert subscription.dispatch(3, 5, now_ms=0).reason is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 5, now_ms=0).reason is NonDelivery.NOT_NEXT
     assert subscription.stall is None
     subscription.validate()
 
@@ -245,7 +245,7 @@ def test_an_entry_that_does_not_exist_is_not_delivered_at_the_read_position() ->
     for kind in ("Shared", "Exclusive"):
         subscription = opened(kind, entries=1)
         assert subscription.dispatch(3, 0, now_ms=0).consumer == "a"
-        assert subscription.dispatch(3, 1, now_ms=0).reason is Undelivered.NOT_NEXT
+        assert subscription.dispatch(3, 1, now_ms=0).reason is NonDelivery.NOT_NEXT
         assert not list(subscription.dispatch_many([3], [1], 0))
 
 
@@ -259,10 +259,10 @@ def test_a_look_ahead_that_is_used_up_and_a_pause_are_named() -> None:
     assert subscription.dispatch(*waiting[0], now_ms=0, sticky_key_hash=key_of_b).consumer == "b"
     for position in waiting[1:3]:
         assert not subscription.dispatch(*position, now_ms=0, sticky_key_hash=key_of_b)
-    assert subscription.stall is Undelivered.LOOK_AHEAD
+    assert subscription.stall is NonDelivery.LOOK_AHEAD
     paused = opened("Shared", pause_above_ranges=0)
     paused.ack("a", 3, 5)
-    assert paused.stall is Undelivered.PAUSED
+    assert paused.stall is NonDelivery.PAUSED
     assert paused.next_reads(5, 0) == []
 
 
@@ -379,8 +379,8 @@ def test_nothing_is_remembered_of_how_an_acknowledged_batch_was_delivered() -> N
 def test_nothing_comes_after_the_last_entry_wherever_reading_stands() -> None:
     subscription = opened("Shared", entries=2)
     assert all(subscription.dispatch(3, entry_id, now_ms=0) for entry_id in (0, 1))
-    assert subscription.dispatch(3, 7, now_ms=0).reason is Undelivered.NOT_NEXT
-    assert subscription.dispatch(4, 0, now_ms=0).reason is Undelivered.NOT_NEXT
+    assert subscription.dispatch(3, 7, now_ms=0).reason is NonDelivery.NOT_NEXT
+    assert subscription.dispatch(4, 0, now_ms=0).reason is NonDelivery.NOT_NEXT
 
 
 def test_a_broker_counts_a_pending_batch_as_it_was_delivered() -> None:

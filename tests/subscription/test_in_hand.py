@@ -14,11 +14,11 @@ from ackwell.subscription import (
     CommandAck,
     LostCounts,
     MessageId,
+    NonDelivery,
     Subscription,
     SubscriptionSettings,
     SubscriptionType,
     TransactionId,
-    Undelivered,
 )
 from ackwell.subscription.in_hand import IN_HAND_FIELD, DeliveryTracker
 from ackwell.wire import varint
@@ -81,7 +81,7 @@ def test_a_suspect_is_delivered_alone(kind: str) -> None:
     subscription.remove_consumer("a")
     join(subscription, "b")
     assert deliver(subscription) == {"b": [0]}
-    assert subscription.stall is Undelivered.QUARANTINE
+    assert subscription.stall is NonDelivery.QUARANTINE
     subscription.ack("b", 3, 0)
     assert subscription.stall is None
     assert deliver(subscription) == {"b": [1, 2, 3, 4, 5, 6, 7]}

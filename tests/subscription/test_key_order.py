@@ -14,11 +14,11 @@ from ackwell.store import MemoryLedger, MemoryStore
 from ackwell.subscription import (
     CommandAck,
     MessageId,
+    NonDelivery,
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
     TransactionId,
-    Undelivered,
 )
 from tests import reference
 
@@ -170,7 +170,7 @@ def test_a_waiting_message_blocks_later_ones_of_its_hash_for_every_cause(
     subscription.flow("a", 5)
     for position in [*reads, Position(3, 1), Position(3, 2)]:
         outcome = subscription.dispatch(position, now_ms=5_000, sticky_key_hash=KEY)
-        assert outcome.reason is Undelivered.KEY_WAITS
+        assert outcome.reason is NonDelivery.KEY_WAITS
     subscription.validate()
     assert deliver(subscription, 6_000) + deliver(subscription, 6_000) == [0, 1, 2]
 
@@ -181,7 +181,7 @@ def test_of_the_queue_too_none_goes_out_ahead_of_an_earlier_one() -> None:
     subscription.nack("a", 3, 1, now_ms=0)
     subscription.redeliver("a", [(3, 2)])
     subscription.flow("a", 5)
-    assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=KEY).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=KEY).reason is NonDelivery.KEY_WAITS
     assert subscription.next_reads(9, 0) == []
     reads = subscription.next_reads(9, 1_000)
     assert reads == [(3, 1), (3, 2)]
@@ -189,7 +189,7 @@ def test_of_the_queue_too_none_goes_out_ahead_of_an_earlier_one() -> None:
     subscription.redeliver("a", [(3, 0)])
     for position in reads:
         outcome = subscription.dispatch(position, now_ms=1_000, sticky_key_hash=KEY)
-        assert outcome.reason is Undelivered.KEY_WAITS
+        assert outcome.reason is NonDelivery.KEY_WAITS
     assert deliver(subscription, 1_000) == [0, 1, 2]
 
 
@@ -264,7 +264,7 @@ def test_a_message_of_unknown_key_that_an_abort_gives_back_is_looked_at_before_a
     assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=OTHER).consumer == "a"
     reads = subscription.next_reads(1, 0)
     subscription.abort(TXN)
-    assert subscription.dispatch(*reads[0], now_ms=0, sticky_key_hash=KEY).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(*reads[0], now_ms=0, sticky_key_hash=KEY).reason is NonDelivery.KEY_WAITS
     assert deliver(subscription) == [0, 2]
 
 

@@ -14,12 +14,12 @@ from ackwell.subscription import (
     CommandAck,
     ConsistentHashing,
     MessageId,
+    NonDelivery,
     StickyRanges,
     Subscription,
     SubscriptionSettings,
     SubscriptionType,
     TransactionId,
-    Undelivered,
     sticky_key_hash,
 )
 from ackwell.subscription.stall import ConsumerView, explain_stall
@@ -42,7 +42,7 @@ def test_a_key_stays_with_its_consumer_until_that_one_has_finished() -> None:
     subscription.add_consumer("b")
     subscription.flow("b", FULL)
     for position in subscription.next_reads(2, 0):
-        assert subscription.dispatch(*position, now_ms=0, sticky_key_hash=key).reason is Undelivered.KEY_WAITS
+        assert subscription.dispatch(*position, now_ms=0, sticky_key_hash=key).reason is NonDelivery.KEY_WAITS
     subscription.ack("a", 3, 1)
     assert subscription.next_reads(10, 0) == []
     subscription.ack("a", 3, 0)
@@ -58,7 +58,7 @@ def test_a_consumer_that_returned_a_message_gets_none_while_it_is_at_its_limit(l
         assert subscription.dispatch(3, entry_id, now_ms=0, batch_size=size, sticky_key_hash=entry_id)
     subscription.redeliver("a", [(3, 0)])
     third = subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=2)
-    assert third.reason is Undelivered.CONSUMER_BLOCKED
+    assert third.reason is NonDelivery.CONSUMER_BLOCKED
 
 
 @pytest.mark.parametrize("ignores", [True, False])
@@ -82,11 +82,11 @@ def test_a_broker_reads_for_a_blocked_consumer_below_its_limit(
     # The first consumer starts the read, because a request for redelivery unblocked it.
     views = [ConsumerView("a", 5, 10, False), ConsumerView("b", permits, unacked, True)]
     stall, reasons = explain_stall(SubscriptionType.KEY_SHARED, views, settings)
-    assert stall is (None if reads else Undelivered.CONSUMER_BLOCKED)
+    assert stall is (None if reads else NonDelivery.CONSUMER_BLOCKED)
     assert reasons[0] is None
     # Without the first consumer, a broker begins no read.
     stall, _ = explain_stall(SubscriptionType.KEY_SHARED, views[1:], settings)
-    assert stall is (Undelivered.CONSUMER_BLOCKED if permits > 0 else Undelivered.NO_PERMITS)
+    assert stall is (NonDelivery.CONSUMER_BLOCKED if permits > 0 else NonDelivery.NO_PERMITS)
 
 
 def test_key_shared_refuses_a_message_without_its_hash() -> None:
@@ -111,7 +111,7 @@ def test_a_key_that_waits_does_not_hold_back_the_others() -> None:
         for p in subscription.next_reads(9, 0)
     ]
     assert [each.consumer for each in got] == [None, "free", None, "free"]
-    assert (got[0].reason, got[2].reason) == (Undelivered.NO_PERMITS, Undelivered.KEY_WAITS)
+    assert (got[0].reason, got[2].reason) == (NonDelivery.NO_PERMITS, NonDelivery.KEY_WAITS)
     subscription.flow("full", 10)
     assert [p.entry_id for p in subscription.next_reads(9, 0)] == [0, 2]
 
@@ -120,11 +120,11 @@ def test_a_key_that_waits_is_named_and_so_is_one_without_owner() -> None:
     subscription = Subscription("Key_Shared", Ledgers({3: 4}), selector=StickyRanges())
     subscription.add_consumer("a", hash_ranges=[(0, 9)])
     subscription.flow("a", 1)
-    assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=20).reason is Undelivered.NO_CONSUMER
+    assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=20).reason is NonDelivery.NO_CONSUMER
     assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=5).consumer == "a"
-    assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=5).reason is Undelivered.NO_PERMITS
+    assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=5).reason is NonDelivery.NO_PERMITS
     subscription.flow("a", 10)
-    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=5).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=5).reason is NonDelivery.KEY_WAITS
 
 
 def test_a_hash_ring_places_two_consumers_of_one_name_apart() -> None:
@@ -175,7 +175,7 @@ def test_an_abort_after_a_restart_keeps_the_order_of_keys() -> None:
     assert again.dispatch(3, 1, now_ms=0, sticky_key_hash=7).consumer == "b"
     assert again.abort(TransactionId(0, 1)) == 1
     again.flow("b", 1)
-    assert again.dispatch(3, 2, now_ms=0, sticky_key_hash=7).reason is Undelivered.KEY_WAITS
+    assert again.dispatch(3, 2, now_ms=0, sticky_key_hash=7).reason is NonDelivery.KEY_WAITS
     assert again.next_reads(1, 0) == [(3, 0)]
     assert again.dispatch(3, 0, now_ms=0, sticky_key_hash=7).consumer == "b"
     again.validate()
@@ -187,7 +187,7 @@ def test_a_key_is_free_as_soon_as_its_old_consumer_gives_everything_back() -> No
     subscription.add_consumer("b")
     subscription.flow("b", 10)
     # The key is now that of b, which waits for a.
-    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=5).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=5).reason is NonDelivery.KEY_WAITS
     assert subscription.redeliver("a") == 1
     assert subscription.next_reads(9, 0) == [(3, 0), (3, 1)]
     assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=5).consumer == "b"
@@ -206,7 +206,7 @@ def test_messages_sent_to_the_new_owner_of_a_draining_key_keep_it_draining() -> 
     subscription.validate()
     subscription.ack("a", 3, 0)
     subscription.flow("b", 10)
-    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=5).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=5).reason is NonDelivery.KEY_WAITS
     subscription.ack("a", 3, 1)
     subscription.validate()
     assert subscription.next_reads(9, 0) == [(3, 3)]
@@ -232,7 +232,7 @@ def test_a_key_whose_messages_are_skipped_does_not_wait_for_its_old_consumer() -
     subscription.flow("b", 10)
     moved = [value.sticky_key_hash for value in subscription.pending("a").values()]
     theirs = next(each for each in moved if selector.select(each) == "b")
-    assert subscription.dispatch(3, 8, now_ms=0, sticky_key_hash=theirs).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 8, now_ms=0, sticky_key_hash=theirs).reason is NonDelivery.KEY_WAITS
     assert subscription.skip(8) == 8
     assert subscription.next_reads(1, 0) == [(3, 8)]
     assert subscription.dispatch(3, 8, now_ms=0, sticky_key_hash=theirs).consumer == "b"
@@ -267,7 +267,7 @@ def test_a_recorded_delivery_to_another_consumer_blocks_its_key_only_in_key_orde
     (other,) = {"a", "b"} - {owner}
     subscription.delivered(other, 3, 0, now_ms=0, sticky_key_hash=theirs)
     found = subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=theirs)
-    assert (found.consumer, found.reason) == ((None, Undelivered.KEY_WAITS) if waits else (owner, None))
+    assert (found.consumer, found.reason) == ((None, NonDelivery.KEY_WAITS) if waits else (owner, None))
 
 
 def test_after_a_seek_no_key_waits_for_queued_messages() -> None:
@@ -283,9 +283,9 @@ def test_a_key_that_had_to_wait_waits_for_the_next_round() -> None:
     subscription = opened("Key_Shared", 3, permits=2)
     assert all(subscription.dispatch(3, entry_id, now_ms=0, sticky_key_hash=7) for entry_id in (0, 1))
     subscription.redeliver("a")
-    assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=7).reason is Undelivered.NO_PERMITS
+    assert subscription.dispatch(3, 0, now_ms=0, sticky_key_hash=7).reason is NonDelivery.NO_PERMITS
     subscription.flow("a", 2)
-    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=7).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=7).reason is NonDelivery.KEY_WAITS
     reads = subscription.next_reads(2, 0)
     assert [bool(subscription.dispatch(each, now_ms=0, sticky_key_hash=7)) for each in reads] == [True, True]
     subscription.validate()
@@ -307,7 +307,7 @@ def test_a_key_is_with_its_old_consumer_until_each_of_its_messages_is_acknowledg
     subscription.ack_many("a", [3, 3], [0, 0])
     subscription.validate()
     subscription.ack_many("a", [3], [1])
-    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=theirs).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=theirs).reason is NonDelivery.KEY_WAITS
     subscription.ack_many("a", [3, 3], [2, 2])
     assert subscription.next_reads(1, 0) == [(3, 3)]
     assert subscription.dispatch(3, 3, now_ms=0, sticky_key_hash=theirs).consumer == "b"

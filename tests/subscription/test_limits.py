@@ -11,10 +11,10 @@ import pytest
 from ackwell import Ledgers, LimitError, Position, ProtocolError
 from ackwell.cursor.ack_sets import BATCH_SIZE_MAX
 from ackwell.subscription import (
+    NonDelivery,
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
-    Undelivered,
 )
 from tests.subscription.helpers import FULL, deliver, opened
 
@@ -43,7 +43,7 @@ def test_a_blocked_consumer_gets_a_message_again_that_waited_long_enough(timeout
         )
     if not timeout_ms:
         subscription.nack("a", 3, 0, now_ms=0)
-    assert subscription.stall is Undelivered.CONSUMER_BLOCKED
+    assert subscription.stall is NonDelivery.CONSUMER_BLOCKED
     assert subscription.next_reads(1, FULL - 1) == [(3, 0)]
     assert subscription.dispatch(3, 0, now_ms=FULL).consumer == "a"
 
@@ -76,12 +76,12 @@ def test_a_limit_that_holds_back_is_named() -> None:
     for kind in ("Shared", "Key_Shared"):
         consumer = opened(kind, max_unacked_per_consumer=1)
         assert consumer.dispatch(3, 0, now_ms=0, sticky_key_hash=1).consumer == "a"
-        assert consumer.stall is Undelivered.CONSUMER_BLOCKED
-        assert consumer.dispatch(3, 1, now_ms=0, sticky_key_hash=2).reason is Undelivered.CONSUMER_BLOCKED
+        assert consumer.stall is NonDelivery.CONSUMER_BLOCKED
+        assert consumer.dispatch(3, 1, now_ms=0, sticky_key_hash=2).reason is NonDelivery.CONSUMER_BLOCKED
         whole = opened(kind, max_unacked_per_subscription=1)
         assert whole.dispatch(3, 0, now_ms=0, sticky_key_hash=1).consumer == "a"
-        assert whole.stall is Undelivered.SUBSCRIPTION_BLOCKED
-        assert whole.dispatch(3, 1, now_ms=0, sticky_key_hash=2).reason is Undelivered.SUBSCRIPTION_BLOCKED
+        assert whole.stall is NonDelivery.SUBSCRIPTION_BLOCKED
+        assert whole.dispatch(3, 1, now_ms=0, sticky_key_hash=2).reason is NonDelivery.SUBSCRIPTION_BLOCKED
 
 
 def test_settings_out_of_their_domain_are_refused() -> None:
@@ -176,7 +176,7 @@ def test_a_subscription_at_its_limit_gets_nothing_new_until_less_than_half_is_le
     for entry_id in range(4):
         assert subscription.dispatch(3, entry_id, now_ms=0).consumer == "a"
     subscription.ack_many("a", [3, 3], [0, 1])
-    assert subscription.stall is Undelivered.SUBSCRIPTION_BLOCKED
+    assert subscription.stall is NonDelivery.SUBSCRIPTION_BLOCKED
     subscription.ack("a", 3, 2)
     assert subscription.stall is None
 
@@ -187,7 +187,7 @@ def test_a_full_consumer_that_asked_for_redelivery_is_blocked_again_when_it_gran
     subscription.redeliver("a", [(3, 9)])
     assert subscription.stall is None
     subscription.flow("a", 1)
-    assert subscription.stall is Undelivered.CONSUMER_BLOCKED
+    assert subscription.stall is NonDelivery.CONSUMER_BLOCKED
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_a_request_for_entries_that_are_not_pending_unblocks_up_to_5_0_0_m1(
     subscription = opened("Shared", max_unacked_per_consumer=2, **kept)
     assert all(subscription.dispatch(3, entry_id, now_ms=0) for entry_id in (0, 1))
     subscription.redeliver("a", [(3, 9)])
-    assert subscription.stall is (None if unblocks else Undelivered.CONSUMER_BLOCKED)
+    assert subscription.stall is (None if unblocks else NonDelivery.CONSUMER_BLOCKED)
     subscription.redeliver("a")
     assert subscription.stall is None
 
@@ -212,7 +212,7 @@ def test_reading_pauses_above_as_many_ranges_as_can_be_saved() -> None:
     subscription.ack_many(None, [3, 3], [2, 4])
     assert subscription.stall is None
     subscription.ack(None, 3, 6)
-    assert subscription.stall is Undelivered.PAUSED
+    assert subscription.stall is NonDelivery.PAUSED
 
 
 def test_a_subscription_that_is_blocked_names_its_limit_and_not_the_permits() -> None:
@@ -223,7 +223,7 @@ def test_a_subscription_that_is_blocked_names_its_limit_and_not_the_permits() ->
     stalls = [subscription.stall]
     subscription.ack_many(None, [3, 3, 3], [1, 2, 3])
     stalls.append(subscription.stall)
-    assert stalls == [Undelivered.SUBSCRIPTION_BLOCKED, Undelivered.NO_PERMITS]
+    assert stalls == [NonDelivery.SUBSCRIPTION_BLOCKED, NonDelivery.NO_PERMITS]
 
 
 @pytest.mark.parametrize("value", [1.5, "1", True, None])

@@ -9,9 +9,9 @@ import pytest
 from ackwell import CursorSettings, Ledgers, Position
 from ackwell.delayed import DelayedDeliveryTracker
 from ackwell.subscription import (
+    NonDelivery,
     Subscription,
     SubscriptionSettings,
-    Undelivered,
 )
 from tests.subscription.helpers import deliver, opened
 
@@ -185,7 +185,7 @@ def test_expiry_up_to_a_ledger_that_is_gone_changes_nothing_that_is_acknowledged
 
 def test_a_cleared_backlog_has_nothing_unread_and_nothing_delayed() -> None:
     subscription = opened("Shared", 9, permits=100, delayed=DelayedDeliveryTracker())
-    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000).reason is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000).reason is NonDelivery.DELAYED
     assert subscription.clear_backlog() == 9
     assert subscription.read_position == (3, 9)
     assert subscription.summary(0).delayed == 0

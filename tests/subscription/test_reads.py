@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ackwell import Ledgers
-from ackwell.subscription import Subscription, SubscriptionSettings, SubscriptionType, Undelivered
+from ackwell.subscription import NonDelivery, Subscription, SubscriptionSettings, SubscriptionType
 from ackwell.subscription.reads import average
 from ackwell.subscription.selectors import ConsistentHashing
 
@@ -170,7 +170,7 @@ def test_a_read_has_the_permits_of_its_beginning(kind: str) -> None:
         subscription.dispatch(position, now_ms=0, batch_size=10) for position in subscription.next_reads(4, 0)
     ]
     assert [each.consumer for each in taken] == ["a"] * 3 + [None]
-    assert taken[3].reason is Undelivered.NO_PERMITS
+    assert taken[3].reason is NonDelivery.NO_PERMITS
 
 
 def test_the_mean_size_of_an_entry_gives_each_read_a_tenth_of_the_weight() -> None:

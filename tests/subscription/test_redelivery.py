@@ -9,10 +9,10 @@ import pytest
 
 from ackwell import Ledgers, Position
 from ackwell.subscription import (
+    NonDelivery,
     RedeliveryBackoff,
     Subscription,
     SubscriptionSettings,
-    Undelivered,
 )
 from tests.subscription.helpers import FULL, deliver, opened
 
@@ -166,7 +166,7 @@ def test_a_dead_letter_that_is_acknowledged_or_read_again_is_none(
     subscription = opened("Shared", max_redeliver_count=0)
     subscription.dispatch(3, 0, now_ms=0)
     subscription.redeliver("a")
-    assert subscription.dispatch(3, 0, now_ms=0).reason is Undelivered.DEAD_LETTER
+    assert subscription.dispatch(3, 0, now_ms=0).reason is NonDelivery.DEAD_LETTER
     assert subscription.dead_letters == [(3, 0)]
     end(subscription)
     assert subscription.dead_letters == []

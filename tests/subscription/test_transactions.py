@@ -16,11 +16,11 @@ from ackwell.subscription import (
     AckType,
     CommandAck,
     MessageId,
+    NonDelivery,
     Subscription,
     SubscriptionSettings,
     SubscriptionType,
     TransactionId,
-    Undelivered,
 )
 from tests import reference
 from tests.subscription.helpers import FULL, deliver, opened
@@ -304,7 +304,7 @@ def test_an_abort_queues_an_unexamined_message_with_its_delay(engine: Engine) ->
     subscription.dispatch(3, 1, now_ms=0)
     subscription.abort(FIRST)
     assert subscription.next_reads(1, 0) == [(3, 0)]
-    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000).reason is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=5_000).reason is NonDelivery.DELAYED
     subscription.validate()
 
 
@@ -328,7 +328,7 @@ def test_an_entry_held_while_queued_blocks_its_key(engine: Engine) -> None:
     hold(subscription, MessageId(3, 0))
     assert subscription.next_reads(1, 0) == [(3, 1)]
     subscription.abort(FIRST)
-    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=7).reason is Undelivered.KEY_WAITS
+    assert subscription.dispatch(3, 1, now_ms=0, sticky_key_hash=7).reason is NonDelivery.KEY_WAITS
     assert subscription.dispatch(3, 2, now_ms=0, sticky_key_hash=8).consumer == "a"
     subscription.validate()
 
@@ -345,7 +345,7 @@ def test_a_held_message_has_no_back_off() -> None:
 @both_engines
 def test_an_abort_leaves_a_delayed_message_to_its_time(engine: Engine) -> None:
     subscription = opened("Shared", delayed=DelayedDeliveryTracker(), engine=engine)
-    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=50_000).reason is Undelivered.DELAYED
+    assert subscription.dispatch(3, 0, now_ms=0, deliver_at_ms=50_000).reason is NonDelivery.DELAYED
     hold(subscription, MessageId(3, 0))
     subscription.abort(FIRST)
     assert subscription.next_reads(1, 0) == [(3, 1)]

@@ -23,8 +23,8 @@ from ackwell.diagnosis.holes import holder_of, oldest_unacked
 from ackwell.diagnosis.limits import RANGE_LIMIT
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.subscription.outcome import NonDelivery
 from ackwell.subscription.subscription_settings import SubscriptionSettings
-from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
@@ -106,13 +106,13 @@ class DeliveryDiagnosis:
 
 
 BY_DESIGN: Final = {
-    Undelivered.NO_CONSUMER: "no-consumer",
-    Undelivered.NO_PERMITS: "no-permits",
-    Undelivered.CONSUMER_BLOCKED: "consumer-blocked",
-    Undelivered.SUBSCRIPTION_BLOCKED: "subscription-blocked",
-    Undelivered.LOOK_AHEAD: "look-ahead",
-    Undelivered.FIXED_DELAY: "fixed-delay",
-    Undelivered.PAUSED: "paused",
+    NonDelivery.NO_CONSUMER: "no-consumer",
+    NonDelivery.NO_PERMITS: "no-permits",
+    NonDelivery.CONSUMER_BLOCKED: "consumer-blocked",
+    NonDelivery.SUBSCRIPTION_BLOCKED: "subscription-blocked",
+    NonDelivery.LOOK_AHEAD: "look-ahead",
+    NonDelivery.FIXED_DELAY: "fixed-delay",
+    NonDelivery.PAUSED: "paused",
 }
 """Maps each reason that `explain_stall` returns to its code in `codes.toml`."""
 
@@ -121,7 +121,7 @@ EXPECTED_WAITS: Final = ("with-consumers", "delayed", "only-markers")
 """The codes of waits that need no attention: messages wait for an acknowledgment, for a time, or for the
 next request of a consumer."""
 
-AT_A_LIMIT: Final = (Undelivered.CONSUMER_BLOCKED, Undelivered.SUBSCRIPTION_BLOCKED)
+AT_A_LIMIT: Final = (NonDelivery.CONSUMER_BLOCKED, NonDelivery.SUBSCRIPTION_BLOCKED)
 
 SLOTS: Final = 65_535
 """The number of sticky-key hashes that all consumers own together; hash 0 has no owner."""

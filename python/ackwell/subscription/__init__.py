@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ackwell.subscription.dispatcher import Delivery as Delivery
     from ackwell.subscription.durability import Receipt as Receipt
     from ackwell.subscription.durability import StagedState as StagedState
+    from ackwell.subscription.outcome import NonDelivery as NonDelivery
+    from ackwell.subscription.outcome import Outcome as Outcome
     from ackwell.subscription.selectors import AutoSplit as AutoSplit
     from ackwell.subscription.selectors import ConsistentHashing as ConsistentHashing
     from ackwell.subscription.selectors import Selector as Selector
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from ackwell.subscription.subscription_settings import SubscriptionSettings as SubscriptionSettings
     from ackwell.subscription.summary import ConsumerSummary as ConsumerSummary
     from ackwell.subscription.summary import Summary as Summary
-    from ackwell.subscription.undelivered import Outcome as Outcome
-    from ackwell.subscription.undelivered import Undelivered as Undelivered
 
 _HOMES = {
     "AckColumns": "ackwell.protocol.command_ack",
@@ -49,7 +49,8 @@ _HOMES = {
     "Delivery": ".dispatcher",
     "LostCounts": ".subscription_settings",
     "MessageId": "ackwell.protocol.command_ack",
-    "Outcome": ".undelivered",
+    "NonDelivery": ".outcome",
+    "Outcome": ".outcome",
     "Receipt": ".durability",
     "RedeliveryBackoff": ".subscription_settings",
     "Removal": ".active_changes",
@@ -61,7 +62,6 @@ _HOMES = {
     "SubscriptionType": "ackwell.protocol.constants",
     "Summary": ".summary",
     "TransactionId": "ackwell.protocol.command_ack",
-    "Undelivered": ".undelivered",
     "ValidationError": "ackwell.protocol.command_ack",
     "sticky_key_hash": ".sticky_key",
 }

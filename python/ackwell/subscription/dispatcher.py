@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackwell.cursor.ack_sets import WHOLE, all_messages, to_words
 from ackwell.errors import LimitError
 from ackwell.position import Position
+from ackwell.subscription.outcome import NonDelivery
 from ackwell.subscription.policies import Run
 from ackwell.subscription.quarantine import Quarantine
 from ackwell.subscription.reads import Read, entries_allowed
 from ackwell.subscription.stall import stall
-from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ class Dispatcher:
         self._state = state
         self._quarantine = Quarantine(state)
 
-    def stall(self) -> Undelivered | None:
+    def stall(self) -> NonDelivery | None:
         """Return the reason why no unread entry can be read now; `None` if reading may continue."""
         state = self._state
         self._quarantine.arrange()
@@ -75,8 +75,8 @@ class Dispatcher:
             fixed_delay=state.delayed is not None and state.delayed.waits_for_fixed_delay,
             ranges=0 if state.settings.pause_above_ranges is None else len(state.cursor.individually_deleted),
         )
-        no_permits = reason in (Undelivered.NO_PERMITS, Undelivered.CONSUMER_BLOCKED)
-        return Undelivered.QUARANTINE if no_permits and state.consumers.quarantined else reason
+        no_permits = reason in (NonDelivery.NO_PERMITS, NonDelivery.CONSUMER_BLOCKED)
+        return NonDelivery.QUARANTINE if no_permits and state.consumers.quarantined else reason
 
     def next_reads(self, limit: int) -> tuple[Int64s, Int64s]:
         """Return the positions to read next, at most `limit`, as ledger ids and entry ids."""
@@ -104,7 +104,7 @@ class Dispatcher:
         batch_size: int,
         sticky_key_hash: int,
         deliver_at_ms: int,
-    ) -> ConsumerKey | Undelivered:
+    ) -> ConsumerKey | NonDelivery:
         """Choose the consumer of one entry and deliver it; return the consumer, or the reason for none."""
         state = self._state
         unread = state.unread
@@ -115,10 +115,10 @@ class Dispatcher:
         else:
             is_next = (unread.is_next if new else state.replay.contains)(ledger_id, entry_id)
         if not is_next:
-            return Undelivered.NOT_NEXT
+            return NonDelivery.NOT_NEXT
         # For most entries only the acknowledgment must be checked. The other cases are checked only if they
         # can occur.
-        reason: Undelivered | None = None
+        reason: NonDelivery | None = None
         suspect = False
         held = state.transactions
         if state.delayed is not None or held.open or state.counts.active or held.kept:
@@ -127,7 +127,7 @@ class Dispatcher:
             )
             suspect = state.counts.is_suspect(ledger_id, entry_id)
         elif state.cursor.is_acked(ledger_id, entry_id):
-            reason = Undelivered.ACKNOWLEDGED
+            reason = NonDelivery.ACKNOWLEDGED
             self._pass(new, ledger_id, entry_id)
         if reason is not None:
             return reason
@@ -140,7 +140,7 @@ class Dispatcher:
             else policy.choose(sticky_key_hash, new=new)
         )
         # Faster than `isinstance`, and equivalent, because an enum with members has no subclasses.
-        if type(consumer) is Undelivered:
+        if type(consumer) is NonDelivery:
             self._wait(new, ledger_id, entry_id, sticky_key_hash)
             return consumer
         if new:
@@ -326,7 +326,7 @@ class Dispatcher:
         for place in kept:
             if queued[positions[place - 1]] is None:
                 consumer = policy.choose(int(read.hashes[place - 1]), new=False)
-                if not isinstance(consumer, Undelivered):
+                if not isinstance(consumer, NonDelivery):
                     counted = allowed.get(consumer.key, 0) + 1
                     allowed[consumer.key] = min(counted, most.allows(consumer))
         return max(kept, default=1), allowed
@@ -346,7 +346,7 @@ class Dispatcher:
                 break
             if policy.by_key and sticky_key_hash is not None:
                 consumer = policy.choose(sticky_key_hash, new=False)
-                if isinstance(consumer, Undelivered):
+                if isinstance(consumer, NonDelivery):
                     continue
                 mine = used.setdefault(consumer.key, [])
                 if len(mine) >= entries_allowed(self._state.consumers, consumer):
@@ -365,7 +365,7 @@ class Dispatcher:
             return
         for position, sticky_key_hash in state.replay.acknowledged.positions().items():
             if not (state.policy.by_key and sticky_key_hash) or not isinstance(
-                state.policy.choose(sticky_key_hash, new=False), Undelivered
+                state.policy.choose(sticky_key_hash, new=False), NonDelivery
             ):
                 state.replay.acknowledged.discard(*position)
 
@@ -480,7 +480,7 @@ class Dispatcher:
         state = self._state
         if state.policy.in_key_order and state.retrying.has_earlier(*position, sticky_key_hash):
             return True
-        return isinstance(state.policy.choose(sticky_key_hash, new=False), Undelivered)
+        return isinstance(state.policy.choose(sticky_key_hash, new=False), NonDelivery)
 
     def _take_out_undeliverable(
         self,
@@ -490,7 +490,7 @@ class Dispatcher:
         now_ms: int,
         deliver_at_ms: int,
         sticky_key_hash: int,
-    ) -> Undelivered | None:
+    ) -> NonDelivery | None:
         """Remove an entry from the entries to deliver if it is acknowledged, a dead letter or delayed.
 
         Returns the reason, or `None` if the entry can be delivered. The delivery time of an entry is examined
@@ -500,17 +500,17 @@ class Dispatcher:
         self._advance_over_held(new, (ledger_id, entry_id))
         reason = None
         if not state.unread.needs_delivery(ledger_id, entry_id):
-            reason = Undelivered.ACKNOWLEDGED
+            reason = NonDelivery.ACKNOWLEDGED
         elif state.counts.active and state.counts.is_dead(ledger_id, entry_id):
             state.retrying.discard(ledger_id, entry_id)
-            reason = Undelivered.DEAD_LETTER
+            reason = NonDelivery.DEAD_LETTER
         elif state.delayed is not None:
             if deliver_at_ms > now_ms and (new or state.replay.is_unseen(ledger_id, entry_id)):
                 unassigned = self._queue_if_unassigned(new, ledger_id, entry_id, sticky_key_hash)
                 if unassigned is not None:
                     return unassigned
                 if state.delayed.add(deliver_at_ms, ledger_id, entry_id, now_ms):
-                    reason = Undelivered.DELAYED
+                    reason = NonDelivery.DELAYED
             if reason is None:
                 state.delayed.note_undelayed()
         if reason is not None:
@@ -519,7 +519,7 @@ class Dispatcher:
 
     def _queue_if_unassigned(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
-    ) -> Undelivered | None:
+    ) -> NonDelivery | None:
         """Queue an entry with a delay if no consumer can get it now; return the reason, else `None`.
 
         A broker chooses the consumer first and then checks the delay. So an entry without a consumer waits in
@@ -529,8 +529,8 @@ class Dispatcher:
         if policy.read is None:
             return None
         waits = policy.in_key_order and self._key_waits(ledger_id, entry_id, sticky_key_hash)
-        chosen = Undelivered.KEY_WAITS if waits else policy.choose(sticky_key_hash, new=new)
-        if not isinstance(chosen, Undelivered):
+        chosen = NonDelivery.KEY_WAITS if waits else policy.choose(sticky_key_hash, new=new)
+        if not isinstance(chosen, NonDelivery):
             return None
         self._wait(new, ledger_id, entry_id, sticky_key_hash)
         state.replay.add_unseen(Position(ledger_id, entry_id), sticky_key_hash)
@@ -538,14 +538,14 @@ class Dispatcher:
 
     def _choose_if_first(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
-    ) -> Consumer | Undelivered:
+    ) -> Consumer | NonDelivery:
         """Choose the consumer of an entry, with a check of key order and quarantine.
 
         Return the consumer, or the reason why none gets the entry.
         """
         state = self._state
         if state.policy.in_key_order and self._key_waits(ledger_id, entry_id, sticky_key_hash):
-            return Undelivered.KEY_WAITS
+            return NonDelivery.KEY_WAITS
         if state.counts.is_suspect(ledger_id, entry_id):
             return self._quarantine.choose(Position(ledger_id, entry_id), sticky_key_hash)
         return state.policy.choose(sticky_key_hash, new=new)
@@ -574,7 +574,7 @@ class Dispatcher:
             # On Key_Shared the hash of a held entry is unknown, so its consumer is also unknown.
             return
         for position in state.unread.held_before(place):
-            if isinstance(policy.choose(0, new=True), Undelivered):
+            if isinstance(policy.choose(0, new=True), NonDelivery):
                 break
             state.unread.position = position.ledger_id, position.entry_id + 1
 
@@ -633,7 +633,7 @@ class Dispatcher:
                 if not changed and index == 0:
                     raise
                 break
-            if not isinstance(key, Undelivered):
+            if not isinstance(key, NonDelivery):
                 indexes_of.setdefault(key, []).append(index)
                 if read is not None:
                     read.count_sent(key, batch_size)

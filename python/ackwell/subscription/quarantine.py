@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackwell.subscription.in_hand import outstanding
-from ackwell.subscription.undelivered import Undelivered
+from ackwell.subscription.outcome import NonDelivery
 
 if TYPE_CHECKING:
     from ackwell.position import Position
@@ -50,7 +50,7 @@ class Quarantine:
                 state.consumers.release(consumer)
         return found
 
-    def choose(self, position: Position, sticky_key_hash: int) -> Consumer | Undelivered:
+    def choose(self, position: Position, sticky_key_hash: int) -> Consumer | NonDelivery:
         """Choose the consumer of a suspect and withhold the permits of the consumer.
 
         Return the consumer, or the reason if no consumer can take the suspect now.
@@ -58,9 +58,9 @@ class Quarantine:
         state = self._state
         if state.policy.read is not None:
             # The read has already fixed how many entries each consumer gets.
-            return Undelivered.QUARANTINE
+            return NonDelivery.QUARANTINE
         if state.consumers.room(new=False) <= 0:
-            return Undelivered.SUBSCRIPTION_BLOCKED
+            return NonDelivery.SUBSCRIPTION_BLOCKED
         taken = self._with_suspects()
         for consumer in state.policy.candidates(sticky_key_hash):
             if consumer.key not in taken and self._is_free(consumer, sticky_key_hash):
@@ -68,7 +68,7 @@ class Quarantine:
                 state.consumers.withhold(consumer)
                 state.policy.begin_round()
                 return consumer
-        return Undelivered.QUARANTINE
+        return NonDelivery.QUARANTINE
 
     def _with_suspects(self) -> set[ConsumerKey]:
         """Return the keys of the consumers that have a suspect."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.subscription.consumers import Consumers
 from ackwell.subscription.kinds import policy_of
+from ackwell.subscription.outcome import NonDelivery
 from ackwell.subscription.policies.policy import blocking_reason
 from ackwell.subscription.replay_queue import ReplayQueue
 from ackwell.subscription.structures import Structures
-from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ def stall(
     waiting: int,
     fixed_delay: bool,
     ranges: int,
-) -> Undelivered | None:
+) -> NonDelivery | None:
     """Return the reason why no unread entry is read; `None` if reading may continue. O(consumers).
 
     `waiting` is the number of entries that wait for their key. `ranges` is the number of ranges of
@@ -39,13 +39,13 @@ def stall(
     if reason is not None:
         return reason
     if policy.individual and consumers.blocked:
-        return Undelivered.SUBSCRIPTION_BLOCKED
+        return NonDelivery.SUBSCRIPTION_BLOCKED
     if policy.by_key and waiting >= _look_ahead(settings, len(consumers)):
-        return Undelivered.LOOK_AHEAD
+        return NonDelivery.LOOK_AHEAD
     if fixed_delay:
-        return Undelivered.FIXED_DELAY
+        return NonDelivery.FIXED_DELAY
     limit = settings.pause_above_ranges
-    return Undelivered.PAUSED if limit is not None and ranges > limit else None
+    return NonDelivery.PAUSED if limit is not None and ranges > limit else None
 
 
 def _look_ahead(settings: SubscriptionSettings, consumers: int) -> int:
@@ -77,7 +77,7 @@ def explain_stall(
     waiting: int = 0,
     fixed_delay: bool = False,
     ranges: int = 0,
-) -> tuple[Undelivered | None, list[Undelivered | None]]:
+) -> tuple[NonDelivery | None, list[NonDelivery | None]]:
     """Return why a broker's subscription reads no unread entries, and why each of its consumers gets none.
 
     `views` has the consumers. `active` is the name of the active consumer. `blocked` is true if the
@@ -86,8 +86,8 @@ def explain_stall(
     >>> from ackwell.subscription.subscription_settings import SubscriptionSettings
     >>> full = ConsumerView("a", 0, 5, False), ConsumerView("b", 9, 50_000, True)
     >>> explain_stall(SubscriptionType.SHARED, full, SubscriptionSettings.pulsar("4.2"))[1]
-    [<Undelivered.NO_PERMITS: 'no consumer that may get it has permits'>, \
-<Undelivered.CONSUMER_BLOCKED: 'the consumer has too many unacknowledged messages'>]
+    [<NonDelivery.NO_PERMITS: 'no consumer that may get it has permits'>, \
+<NonDelivery.CONSUMER_BLOCKED: 'the consumer has too many unacknowledged messages'>]
     """
     import ackwell._native as engine
 
@@ -100,7 +100,7 @@ def explain_stall(
     replay = ReplayQueue(structures, by_key=True, keeps_places=False)
     # The result does not depend on the owners of the hashes, so any selector can be used.
     policy = policy_of(kind, consumers, replay, settings, selector=None, topic=None, partition=None)
-    reasons: list[Undelivered | None] = []
+    reasons: list[NonDelivery | None] = []
     for number, each in enumerate(views):
         consumer = consumers.join(number, each.name, 0, 0)
         consumer.permits, consumer.unacked, consumer.blocked = each.permits, each.unacked, each.blocked

@@ -46,6 +46,7 @@ from ackwell.subscription.dispatcher import Delivery, Dispatcher
 from ackwell.subscription.durability import Durability, Receipt, StagedState
 from ackwell.subscription.entries import Entries
 from ackwell.subscription.in_hand import in_hand_of
+from ackwell.subscription.outcome import NonDelivery, Outcome
 from ackwell.subscription.places import check_places
 from ackwell.subscription.redelivery import Redelivery
 from ackwell.subscription.state import new_state
@@ -53,7 +54,6 @@ from ackwell.subscription.sticky_key import HashRange, sticky_key_hash
 from ackwell.subscription.structures import Structures
 from ackwell.subscription.subscription_settings import SubscriptionSettings
 from ackwell.subscription.summary import Summary, summarize
-from ackwell.subscription.undelivered import Outcome, Undelivered
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -115,7 +115,7 @@ class Subscription:
     3:0 Outcome(consumer='a', reason=None)
     3:1 Outcome(consumer='a', reason=None)
     3:2 Outcome(consumer='a', reason=None)
-    3:3 Outcome(consumer=None, reason=<Undelivered.NO_PERMITS: 'no consumer that may get it has permits'>)
+    3:3 Outcome(consumer=None, reason=<NonDelivery.NO_PERMITS: 'no consumer that may get it has permits'>)
     >>> subscription.ack("a", 3, 1), subscription.cursor.mark_delete_position
     (True, Position(ledger_id=3, entry_id=-1))
     """
@@ -356,7 +356,7 @@ ActiveChange(consumer='a', active=True)])
         return self._dispatcher.next_reads(limit)
 
     @property
-    def stall(self) -> Undelivered | None:
+    def stall(self) -> NonDelivery | None:
         """The reason why `next_reads` returns no unread entries now; `None` if reading may continue."""
         return self._dispatcher.stall()
 
@@ -405,7 +405,7 @@ ActiveChange(consumer='a', active=True)])
             sticky_key_hash,
             deliver_at_ms,
         )
-        return Outcome(None, found) if isinstance(found, Undelivered) else Outcome(found)
+        return Outcome(None, found) if isinstance(found, NonDelivery) else Outcome(found)
 
     def dispatch_many(
         self,

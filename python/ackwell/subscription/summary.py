@@ -11,9 +11,9 @@ from ackwell.subscription.in_hand import in_hand_of
 if TYPE_CHECKING:
     from ackwell.position import Position
     from ackwell.subscription.consumer import ConsumerKey
+    from ackwell.subscription.outcome import NonDelivery
     from ackwell.subscription.state import State
     from ackwell.subscription.subscription_settings import LostCounts
-    from ackwell.subscription.undelivered import Undelivered
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Summary(DrawableValue):
     in_transactions: int
     """The number of entries that open transactions hold, as a whole or in part."""
     blocked: bool
-    stall: Undelivered | None
+    stall: NonDelivery | None
     """The reason why no unread entry is read; `None` if reading may continue."""
     oldest_hole: Position | None
     """The first existing entry that is not acknowledged. The mark-delete position cannot move past it."""
@@ -81,7 +81,7 @@ class Summary(DrawableValue):
         )
 
 
-def summarize(state: State, stall: Undelivered | None, hole: Position | None, hole_age_ms: int) -> Summary:
+def summarize(state: State, stall: NonDelivery | None, hole: Position | None, hole_age_ms: int) -> Summary:
     """Return the summary of a state. `hole` is the first unacknowledged entry. O(consumers)."""
     delayed = state.delayed
     return Summary(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackwell.subscription.consumers import NO_LIMIT
+from ackwell.subscription.outcome import NonDelivery
 from ackwell.subscription.policies.policy import Policy, blocking_reason
 from ackwell.subscription.reads import average, entries_allowed
 from ackwell.subscription.selectors import owners_of_slots
-from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,26 +73,26 @@ class ByKeyPolicy(Policy):
     def begin_round(self) -> None:
         """Do nothing, because the owner of an entry does not depend on the read."""
 
-    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
+    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | NonDelivery:
         """Return the owner of the hash, or the reason why the owner gets no message now."""
         consumers = self._consumers
         key = self.selector.select(sticky_key_hash)
         if key is None:
-            return Undelivered.NO_CONSUMER
+            return NonDelivery.NO_CONSUMER
         consumer = consumers.by_key[key]
         if consumers.blocked and consumers.room(new=new) <= 0:
-            return Undelivered.SUBSCRIPTION_BLOCKED
+            return NonDelivery.SUBSCRIPTION_BLOCKED
         if self.read is not None:
             return self._choose_in_read(self.read, consumer, sticky_key_hash)
         # A consumer is rarely blocked or full, so most messages do not need the full rule.
         if (consumer.blocked or consumer.unacked >= consumers.full_at) and not consumers.may_take_of_key(
             consumer
         ):
-            return Undelivered.CONSUMER_BLOCKED
+            return NonDelivery.CONSUMER_BLOCKED
         if consumer.permits <= 0:
-            return Undelivered.NO_PERMITS
+            return NonDelivery.NO_PERMITS
         if consumers.draining.pending and consumers.draining.blocks(key, sticky_key_hash):
-            return Undelivered.KEY_WAITS
+            return NonDelivery.KEY_WAITS
         return consumer
 
     def choose_many(self, run: Run) -> Owners | None:
@@ -119,7 +119,7 @@ class ByKeyPolicy(Policy):
         key = self.selector.select(sticky_key_hash)
         return [] if key is None else [self._consumers.by_key[key]]
 
-    def stall(self, *, new: bool) -> Undelivered | None:
+    def stall(self, *, new: bool) -> NonDelivery | None:
         """Return the reason why no consumer can get a message; `None` if a consumer can."""
         consumers = self._consumers
         reads = False
@@ -149,13 +149,13 @@ class ByKeyPolicy(Policy):
             return []
         return self._consumers.draining.audit(self._consumers, self.selector)
 
-    def _choose_in_read(self, read: Read, consumer: Consumer, sticky_key_hash: int) -> Consumer | Undelivered:
+    def _choose_in_read(self, read: Read, consumer: Consumer, sticky_key_hash: int) -> Consumer | NonDelivery:
         """Return the consumer if it may get one more entry of the read, else the reason why not."""
         if read.allows(consumer) <= 0:
-            return Undelivered.NO_PERMITS
+            return NonDelivery.NO_PERMITS
         draining = self._consumers.draining
         if draining.pending and draining.blocks(consumer.key, sticky_key_hash):
-            return Undelivered.KEY_WAITS
+            return NonDelivery.KEY_WAITS
         read.reserve(consumer)
         return consumer
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.subscription.outcome import NonDelivery
 from ackwell.subscription.policies.policy import Policy, refuse_hash_ranges
 from ackwell.subscription.selectors import FailoverRing
-from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,21 +74,21 @@ class OneActivePolicy(Policy):
         """End the current read. The next read takes as many entries as there are permits then."""
         self._left = 0
 
-    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
+    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | NonDelivery:
         """Return the active consumer if it has permits; in a read, if the read has a place for the entry.
 
         Otherwise return the reason why it gets no message.
         """
         active, read_max = self.active, self._read_max
         if active is None:
-            return Undelivered.NO_CONSUMER
+            return NonDelivery.NO_CONSUMER
         if read_max is not None:
             left = self._left
             if left > 0:
                 self._left = left - 1
                 return active
             self._left = max(min(active.permits, read_max) - 1, 0)
-        return active if active.permits > 0 else Undelivered.NO_PERMITS
+        return active if active.permits > 0 else NonDelivery.NO_PERMITS
 
     def choose_many(self, run: Run) -> Owners | None:
         """Return the active consumer for the first entries, as its permits allow, and -1 for the others."""
@@ -105,11 +105,11 @@ class OneActivePolicy(Policy):
         """Return the active consumer, if there is one."""
         return [] if self.active is None else [self.active]
 
-    def stall(self, *, new: bool) -> Undelivered | None:
+    def stall(self, *, new: bool) -> NonDelivery | None:
         """Return the reason why the active consumer cannot get a message; `None` if it can."""
         if self.active is None:
-            return Undelivered.NO_CONSUMER
-        return Undelivered.NO_PERMITS if self.active.permits <= 0 else None
+            return NonDelivery.NO_CONSUMER
+        return NonDelivery.NO_PERMITS if self.active.permits <= 0 else None
 
     def _taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:
         """Return how many of `count` entries the active consumer gets.

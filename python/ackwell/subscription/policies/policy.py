@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ackwell.equality import EqualByState
 from ackwell.errors import ErrorCode, ProtocolError
+from ackwell.subscription.outcome import NonDelivery
 from ackwell.subscription.sticky_key import FROM_ONE
-from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,7 +76,7 @@ class Policy(EqualByState, ABC):
         """Start the next read. On Shared this also ends the turn of the current consumer."""
 
     @abstractmethod
-    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
+    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | NonDelivery:
         """Return the consumer that gets a message now, or the reason why none does.
 
         `new` is true for a message that was not delivered before.
@@ -95,7 +95,7 @@ class Policy(EqualByState, ABC):
         """Return the consumers that may get a message if they have permits, in order of preference."""
 
     @abstractmethod
-    def stall(self, *, new: bool) -> Undelivered | None:
+    def stall(self, *, new: bool) -> NonDelivery | None:
         """Return the reason why no consumer can get a message now; `None` if a consumer can.
 
         `new` is true for messages that were not delivered before.
@@ -124,13 +124,13 @@ def refuse_hash_ranges(hash_ranges: Sequence[HashRange]) -> None:
         )
 
 
-def blocking_reason(consumers: Consumers, candidates: Iterable[Consumer], *, new: bool) -> Undelivered:
+def blocking_reason(consumers: Consumers, candidates: Iterable[Consumer], *, new: bool) -> NonDelivery:
     """Return the reason why none of the candidates can get a message."""
     found = list(candidates)
     if not found:
-        return Undelivered.NO_CONSUMER
+        return NonDelivery.NO_CONSUMER
     if consumers.room(new=new) <= 0:
-        return Undelivered.SUBSCRIPTION_BLOCKED
+        return NonDelivery.SUBSCRIPTION_BLOCKED
     if any(consumer.permits + consumer.withheld > 0 for consumer in found):
-        return Undelivered.CONSUMER_BLOCKED
-    return Undelivered.NO_PERMITS
+        return NonDelivery.CONSUMER_BLOCKED
+    return NonDelivery.NO_PERMITS

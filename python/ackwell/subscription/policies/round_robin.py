@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ackwell.subscription.outcome import NonDelivery
 from ackwell.subscription.policies.policy import Policy, blocking_reason, refuse_hash_ranges
 from ackwell.subscription.reads import Read
-from ackwell.subscription.undelivered import Undelivered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -61,7 +61,7 @@ class RoundRobinPolicy(Policy):
         """End the turn of the current consumer, because a broker starts a new turn with each read."""
         self._left = 0
 
-    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | Undelivered:
+    def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | NonDelivery:
         """Return the consumer of the current turn. If this turn is over, start the next turn."""
         consumer = self._current
         if (
@@ -97,7 +97,7 @@ class RoundRobinPolicy(Policy):
         """Return all consumers in the order of turns, those with a higher priority first."""
         return self._order
 
-    def stall(self, *, new: bool) -> Undelivered | None:
+    def stall(self, *, new: bool) -> NonDelivery | None:
         """Return the reason why no consumer can get a message; `None` if a consumer can."""
         if any(self._consumers.allowance(consumer, new=new) > 0 for consumer in self._order):
             return None
@@ -193,7 +193,7 @@ class RoundRobinPolicy(Policy):
         done = before = 0
         while done < run.entries:
             consumer = self._next_turn(new=True)
-            if isinstance(consumer, Undelivered):
+            if isinstance(consumer, NonDelivery):
                 break
             taken = min(self._left + 1, run.entries - done)
             self._left -= taken - 1
@@ -231,7 +231,7 @@ class RoundRobinPolicy(Policy):
         owners: NDArray[np.int64] = places[turns]
         return owners
 
-    def _next_turn(self, *, new: bool) -> Consumer | Undelivered:
+    def _next_turn(self, *, new: bool) -> Consumer | NonDelivery:
         if self._consumers.room(new=new) <= 0 or not self._begin(_has_permits):
             return blocking_reason(self._consumers, self._order, new=new)
         assert self._current is not None

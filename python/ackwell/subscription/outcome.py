@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Undelivered(Enum):
+class NonDelivery(Enum):
     """The reason why no consumer gets an entry now. The value describes it in messages."""
 
     NO_CONSUMER = "no consumer is connected, or none owns the hash"
@@ -33,13 +33,13 @@ class Outcome(NamedTuple):
 
     As a boolean, an outcome is true if the entry was delivered.
 
-    >>> bool(Outcome("a")), bool(Outcome(0)), bool(Outcome(reason=Undelivered.NO_PERMITS))
+    >>> bool(Outcome("a")), bool(Outcome(0)), bool(Outcome(reason=NonDelivery.NO_PERMITS))
     (True, True, False)
     """
 
     consumer: ConsumerKey | None = None
     """The key of the consumer that gets the entry; `None` if no consumer gets it."""
-    reason: Undelivered | None = None
+    reason: NonDelivery | None = None
     """The reason why no consumer gets the entry; `None` if it was delivered."""
 
     def __bool__(self) -> bool:
