@@ -210,7 +210,14 @@ def any_path(source: str | Path | ObjectPath) -> AnyPath:
     """Return an `ObjectPath` for the URL of an object, otherwise a `Path`."""
     if isinstance(source, str) and _URL.match(source):
         return ObjectPath.of(source)
-    return source if isinstance(source, ObjectPath) else Path(source)
+    return source if isinstance(source, ObjectPath) else local_path(source)
+
+
+def local_path(path: str | os.PathLike[str]) -> Path:
+    """Return a `Path`. Raises `FileNotFoundError` for an empty text, which `Path` reads as `.`."""
+    if path == "":
+        raise FileNotFoundError("the path is empty; '.' is the current folder")
+    return Path(path)
 
 
 def path_text(path: str | AnyPath) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -45,6 +46,29 @@ def commands() -> Iterator[tuple[str, Command]]:
 
 
 COMMANDS = dict(commands())
+
+
+def test_no_command_accepts_an_empty_argument() -> None:
+    """For `pathlib`, an empty path is the current folder. A script passes it if a variable is not set."""
+    checked = 0
+    for name, command in COMMANDS.items():
+        for parameter in command.params:
+            if getattr(parameter, "is_flag", False) or parameter.name == "help":
+                continue
+            is_option = parameter.param_type_name == "option"
+            with pytest.raises(typer.BadParameter, match=r"^the text is empty$"):
+                command.make_context(name, [*parameter.opts[-1:], ""] if is_option else ["", "x", "x", "x"])
+            checked += 1
+    assert checked > len(COMMANDS)
+
+
+def test_an_empty_argument_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for arguments in (["collect", "--admin", "http://127.0.0.1:1", "-o", ""], ["doctor", "x", "--html="]):
+        done = ackwell(*arguments)
+        assert (done.code, done.out) == (2, "")
+        assert "the text is empty" in done.err
+    assert list(tmp_path.iterdir()) == []
 
 
 def examples(name: str) -> list[str]:

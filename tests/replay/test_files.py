@@ -17,14 +17,20 @@ import pytest
 
 from ackwell import AckwellError, SchemaError
 from ackwell.broker.stats import read_each
+from ackwell.devbroker import loading
 from ackwell.errors import EventError
+from ackwell.recording.event_files import EventFiles
 from ackwell.replay import parquet
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import fold_files, path_columns, read_events
 from ackwell.replay.fold import Fold
 from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
+from ackwell.replay.traces import line
+from ackwell.rescue.acks import read_acks
+from ackwell.rescue.audit import AuditFile
 from ackwell.rescue.snapshot import read_snapshots
+from ackwell.store import SqliteStore
 from tests.replay import layouts
 from tests.replay.histories import random_history
 from tests.replay.test_fold import folded, merged, resets_of, rows_of, same_as_truth
@@ -519,3 +525,37 @@ def test_another_value_than_a_list_of_paths_is_refused(read: Callable[[Any], Ite
     for kind, other in (("dict", {"file": "/nowhere.jsonl"}), ("bytes", b"/nowhere"), ("int", 5)):
         with pytest.raises(TypeError, match=f"a value of type {kind}; expected a list of paths"):
             list(read(other))
+
+
+def test_an_empty_path_is_not_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").touch()
+    calls: Sequence[Callable[[], object]] = (
+        lambda: list(read_events([""])),
+        lambda: replay_files([""]),
+        lambda: read_acks("", "t", "s"),
+        lambda: EventFiles(""),
+        lambda: SqliteStore(""),
+        lambda: loading.read([""], now_ms=0),
+        lambda: AuditFile(""),
+    )
+    for call in calls:
+        with pytest.raises(FileNotFoundError, match=r"^the path is empty"):
+            call()
+    for read in (read_each, read_snapshots):
+        assert list(read([""])) == [
+            ("", None, "cannot be read: the path is empty; '.' is the current folder")
+        ]
+    assert [each.name for each in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_an_error_in_the_files_of_an_iterator_has_its_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    publish, ack = (
+        line(Event("t", "s", sequence, kind, ledger_id=3, entry_id=entry))
+        for sequence, kind, entry in ((1, Kind.PUBLISH, 0), (2, Kind.ACK, 7))
+    )
+    for second, reason in ((ack, "acknowledgment of 3:7"), ("{}\n", "unknown event kind None")):
+        file.write_text(publish + second)
+        with pytest.raises(EventError, match=f"a.jsonl, line 2: {reason}"):
+            replay_files(iter([file]))

@@ -70,7 +70,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 @pytest.mark.parametrize(
     ("topic", "says"),
     [
-        ("", "invalid topic name"),
+        ("", "the text is empty"),
         ("x/y", "invalid topic name"),
         ("public/default", "invalid topic name"),
         ("persistent://public/default/", "invalid topic name"),

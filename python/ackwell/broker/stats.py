@@ -275,13 +275,13 @@ def newest(
 
 def stats_files(source: str | AnyPath) -> list[AnyPath]:
     """Return the file `source`, or each `.json` and `.json.gz` file under the folder `source`, by name."""
-    path = any_path(source)
     try:
+        path = any_path(source)
         if not path.is_dir():
             return [path]
         files = [each for each in files_under(path) if each.name.endswith((".json", ".json.gz"))]
     except OSError as error:
-        raise StatsError(f"cannot be read: {error.strerror}", str(path)) from None
+        raise StatsError(f"cannot be read: {error.strerror or error}", str(source)) from None
     if not files:
         raise StatsError(f"no .json or .json.gz file in the folder; {HOW_TO}, a file a topic", str(path))
     return files

@@ -22,6 +22,18 @@ class Command(TyperCommand):
         description, _, self.examples = (help or "").partition(EXAMPLES)
         super().__init__(*arguments, help=description.rstrip(), **options)
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. Refuse an empty one, which would be the current folder as a path.
+
+        A script passes such an argument if a variable of the shell is not set.
+        """
+        given, _, parameters = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in parameters:
+            value = given.get(parameter.name or "")
+            if value == "" or (isinstance(value, (list, tuple)) and "" in value):
+                raise typer.BadParameter("the text is empty", ctx=ctx, param=parameter)
+        return super().parse_args(ctx, args)
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help of Typer, then the examples and notes."""
         super().format_help(ctx, formatter)

@@ -8,7 +8,6 @@ A broker stops at the end of its `with` block.
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from ackwell.devbroker import tester
@@ -20,6 +19,7 @@ from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.handlers import HANDLERS
 from ackwell.devbroker.ports import Ports
+from ackwell.object_paths import local_path
 from ackwell.protocol.topic_name import TopicName
 from ackwell.replay.events import Kind
 
@@ -169,7 +169,7 @@ class AsyncBroker:
         from ackwell.replay.payloads import PREFIX, payload_line
         from ackwell.replay.traces import line
 
-        path = Path(folder)
+        path = local_path(folder)
         path.mkdir(parents=True, exist_ok=True)
         with (path / "events-000001.jsonl").open("x", encoding="utf-8") as file:
             file.writelines(map(line, self.events))

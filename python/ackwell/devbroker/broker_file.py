@@ -14,12 +14,12 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell import PositionInfo
 from ackwell.devbroker.entry import LogEntry
 from ackwell.errors import StoreError
+from ackwell.object_paths import local_path
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.regular_files import require_regular
 
@@ -67,7 +67,7 @@ class BrokerFile:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._path = Path(path)
+        self._path = local_path(path)
         require_regular(self._path)
         with self._errors():
             self._connection = sqlite3.connect(

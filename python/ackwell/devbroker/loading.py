@@ -39,6 +39,7 @@ from ackwell.cursor.ack_sets import from_words
 from ackwell.devbroker.entry import LogEntry
 from ackwell.devbroker.placeholders import KnownEntries, LoadedLedger
 from ackwell.errors import StatsError
+from ackwell.object_paths import local_path
 from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.payload import read_payload
@@ -153,7 +154,7 @@ class _SourceReader:
         if isinstance(source, Subscription):
             self._live(source)
             return
-        path = Path(source)
+        path = local_path(source)
         if path.is_dir():
             self._folder(path)
         elif path.name.endswith(EVENTS):

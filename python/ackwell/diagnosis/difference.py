@@ -18,6 +18,7 @@ from ackwell.cursor.cursor_state import CursorState
 from ackwell.cursor.rules import acknowledged
 from ackwell.diagnosis.printed import printed_values
 from ackwell.errors import StatsError
+from ackwell.object_paths import local_path
 from ackwell.regular_files import file_kind, read_regular
 from ackwell.sources import SourceKind, wrong_kind
 
@@ -200,7 +201,7 @@ def _read(
 ) -> SubscriptionStats | PositionInfo:
     from ackwell.diagnosis.inspection import inspect, inspect_store
 
-    path = Path(path)
+    path = local_path(path)
     kind = file_kind(path)
     if kind is SourceKind.STORE:
         return _stored(inspect_store(path, ledger))

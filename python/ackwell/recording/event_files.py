@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from ackwell.extras import require
+from ackwell.object_paths import local_path
 from ackwell.regular_files import append_to
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.payloads import PREFIX, payload_line
@@ -69,7 +70,7 @@ class EventFiles:
         if file_format == "parquet":
             _pyarrow()
             events_per_file = min(events_per_file, PARQUET_EVENTS_MAX)
-        self._folder = Path(folder)
+        self._folder = local_path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._format = file_format
         self._events_per_file = events_per_file

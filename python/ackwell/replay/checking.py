@@ -13,7 +13,7 @@ from ackwell.replay.states import replay_files
 from ackwell.replay.traces import trace_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
 
@@ -36,7 +36,7 @@ _LINE_REMEDY: Final = "correct the line, or leave the file out"
 _REMEDY: Final = "correct the event (docs/events.md), or replay the others with --keep-going"
 
 
-def check_events(sources: Sequence[str | AnyPath]) -> list[Problem]:
+def check_events(sources: Iterable[str | AnyPath]) -> list[Problem]:
     """Return the problems of event files. The list is empty if the files can be replayed.
 
     The function makes three checks, and stops after the first check that finds a problem:

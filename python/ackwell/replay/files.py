@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -119,7 +119,7 @@ def _parquet_events(files: list[AnyPath]) -> Iterator[Event]:
 
 
 def fold_files(
-    sources: Sequence[str | AnyPath],
+    sources: Iterable[str | AnyPath],
     *,
     at: int | None = None,
     on_file: Progress = lambda _: None,

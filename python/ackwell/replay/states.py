@@ -16,7 +16,7 @@ from ackwell.errors import EventError, ProtocolError
 from ackwell.replay.cursor_rows import CursorRow
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import IN_TRANSACTION, Event
-from ackwell.replay.files import fold_files, raise_first_flaw, read_events
+from ackwell.replay.files import event_files, fold_files, raise_first_flaw, read_events
 from ackwell.replay.in_order import OrderedFold
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def states_of(fold: Fold, errors: dict[Name, str] | None = None) -> list[Subscri
 
 
 def replay_files(
-    sources: Sequence[str | AnyPath],
+    sources: Iterable[str | AnyPath],
     *,
     at: int | None = None,
     on_file: Callable[[AnyPath], None] = lambda _: None,
@@ -192,8 +192,10 @@ def replay_files(
     Raises `EventError` with file and line for a line that is not an event, and for an acknowledgment of an
     entry that was never published.
     """
-    with located_errors(sources, at, errors):
-        fold = fold_files(sources, at=at, on_file=on_file, begin=starting_from(start_from), threads=threads)
+    # The files are read again to find the line of an error, and an iterator has its items only once.
+    files = event_files(sources)
+    with located_errors(files, at, errors):
+        fold = fold_files(files, at=at, on_file=on_file, begin=starting_from(start_from), threads=threads)
         return states_of(fold, errors)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ackwell.diagnosis.difference import read_state
 from ackwell.errors import StatsError
+from ackwell.object_paths import local_path
 from ackwell.regular_files import file_kind
 from ackwell.replay.states import replay_files
 from ackwell.sources import SourceKind
@@ -21,7 +22,7 @@ def read_acks(source: str | Path, topic: str, subscription: str) -> CursorState:
     The file contains persisted bytes, a memory dump or recorded events. Raises `StatsError` if it does not
     contain the state.
     """
-    source = Path(source)
+    source = local_path(source)
     if not source.is_dir() and file_kind(source) is not SourceKind.EVENTS:
         return read_state(source, subscription=subscription)
     for found in replay_files([source]):

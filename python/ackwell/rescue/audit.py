@@ -7,6 +7,7 @@ import os
 import time
 from pathlib import Path
 
+from ackwell.object_paths import local_path
 from ackwell.regular_files import append_to
 
 
@@ -14,7 +15,7 @@ class AuditFile:
     """The audit file of a `Connection`. The connection calls it before each change."""
 
     def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+        self._path = local_path(path)
 
     def __call__(
         self, what: str, topic: str, subscription: str, *, positions: int = 0, digest: str = ""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackwell.broker import dispatch
 from ackwell.cluster.admin import quoted, topic_path
 from ackwell.errors import StatsError
+from ackwell.object_paths import local_path
 from ackwell.protocol.topic_name import TopicName
 from ackwell.regular_files import write_file
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
@@ -44,7 +45,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: str | P
     interrupted run and stays unchanged, because it has the rate from before that run. Raises `RefusedError`
     if the journal belongs to another subscription, or if the subscription is already held but has no journal.
     """
-    journal = Path(journal)
+    journal = local_path(journal)
     topic = policy_topic(topic)
     path = _path(topic, subscription)
     before = check_holdable(connection, topic, subscription, journal)
@@ -92,7 +93,7 @@ def release(connection: Connection, journal: str | Path, *, check: Callable[[], 
     address differs from the address in the journal, the connection's address may be wrong. The release is
     then refused unless the subscription is held at the connection's address.
     """
-    journal = Path(journal)
+    journal = local_path(journal)
     found = read_journal(journal)
     refuse_other_cluster(f"{journal} is", found["cluster"], connection.admin.cluster)
     topic, subscription, before = found["topic"], found["subscription"], found["before"]
@@ -138,7 +139,7 @@ def held(
     `check` raises an error, the hold and its journal remain. `release` describes `check`. The hold also
     remains if `keeps` returns True at the end of the block.
     """
-    journal = Path(journal)
+    journal = local_path(journal)
     if journal.exists():
         # Check that the journal is of this subscription. Otherwise `release` would end another hold.
         read_journal(journal, topic, subscription)

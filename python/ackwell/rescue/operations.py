@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ackwell._native import PositionRangeSet
 from ackwell.cluster.admin import quoted, topic_path
 from ackwell.errors import StatsError
+from ackwell.object_paths import local_path
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.regular_files import write_file
 from ackwell.rescue.batch_parts import keep_parts
@@ -51,7 +52,7 @@ def unload(
     If a broker has not read the hold after a wait, the call raises `AckwellError` and does not unload.
     `on_note` is called as in `check_read`.
     """
-    journal = Path(journal)
+    journal = local_path(journal)
     kept = journal.with_name(f"{journal.name}.snapshot.json")
     name = topic, subscription
     # After an unload, the topic does not show the subscription's type until a consumer connects. The snapshot

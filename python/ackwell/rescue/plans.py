@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ackwell.errors import StatsError
+from ackwell.object_paths import local_path
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.planning import Plan
 from ackwell.sources import SourceKind
@@ -39,7 +40,7 @@ def refusal_json(error: RefusedError, topic: str, subscription: str) -> dict[str
 
 def read_plans(file: str | Path) -> list[Plan]:
     """Return the plans in a plan file. Raises `StatsError` if the file is not a plan file."""
-    plans = read_with_sha256(Path(file), SourceKind.PLAN, PLAN_VERSION, key="plans")["plans"]
+    plans = read_with_sha256(local_path(file), SourceKind.PLAN, PLAN_VERSION, key="plans")["plans"]
     if not isinstance(plans, list):
         raise StatsError(f"not {SourceKind.PLAN}", str(file))
     return [Plan.of_json(each, str(file)) for each in plans]

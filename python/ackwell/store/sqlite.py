@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.errors import CorruptStateError, FencedError, StoreError
 from ackwell.integers import INT64_MAX, INT64_MIN
+from ackwell.object_paths import local_path
 from ackwell.regular_files import require_regular
 from ackwell.store.base import (
     Store,
@@ -521,7 +522,7 @@ def real_file(path: str | os.PathLike[str]) -> Path:
 
     SQLite keeps its log next to the target, and not next to the link.
     """
-    path = Path(path)
+    path = local_path(path)
     return path.resolve() if path.is_symlink() else path
 
 

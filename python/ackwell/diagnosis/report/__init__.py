@@ -22,6 +22,7 @@ from ackwell.broker.codes import with_names
 from ackwell.broker.writes import RESTART_NAMES
 from ackwell.diagnosis.delivery import DeliveryVerdict
 from ackwell.extras import require
+from ackwell.object_paths import local_path
 from ackwell.regular_files import write_file
 from ackwell.sources import SourceKind
 
@@ -51,7 +52,7 @@ def write_report(path: str | Path, checkup: Checkup) -> None:
     """Write the page to `path`. Raises `ModuleNotFoundError`, which names the extra, if Bokeh is missing."""
     # A path of a source, which the page shows, may have bytes that are not UTF-8.
     page = report_html(checkup).encode(errors="backslashreplace")
-    write_file(Path(path), page, replaces=frozenset({SourceKind.HTML}))
+    write_file(local_path(path), page, replaces=frozenset({SourceKind.HTML}))
 
 
 def report_html(checkup: Checkup) -> str:
