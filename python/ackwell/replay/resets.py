@@ -68,41 +68,30 @@ def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
     Each pass calls `batches`. If `resetting` is given, the first pass calls it instead of `batches`. It needs
     to yield only the rows of the reset kinds.
     """
-    found = _ResetSearch()
+    found = ResetSearch()
     for columns in (resetting or batches)():
         for row in _rows(columns, RESETTING):
             found.add(row)
     clears = found.open_clears()
-    if not clears:
-        return Resets(found.seeks, {}, frozenset(found.committed))
     last: dict[Name, Position] = {}
     topics = {name[0] for name in clears}
-    for columns in batches():
+    for columns in batches() if clears else ():
         for row in _rows(columns, PUBLISHING):
             if row["topic"] in topics:
                 _note(last, clears, row)
-    return with_clears(Resets(found.seeks, {}, frozenset(found.committed)), clears, last)
+    return found.resets(last)
 
 
-def with_clears(resets: Resets, clears: Mapping[Name, Order], last: Mapping[Name, Position]) -> Resets:
-    """Add cleared backlogs to `resets`, and return the result.
+class ResetSearch:
+    """A search for resets. Event rows are added in any order, and `resets` returns the result."""
 
-    `last` has the last position that was published before a cleared backlog. A subscription that is not in
-    `last` is added to `unresolved_clears`.
-    """
-    return resets._replace(
-        clears={name: (order, last[name]) for name, order in clears.items() if name in last},
-        unresolved_clears={name: order for name, order in clears.items() if name not in last},
-    )
-
-
-class _ResetSearch:
     def __init__(self) -> None:
         self.seeks: dict[Name, Seek] = {}
         self.clears: dict[Name, Order] = {}
         self.committed: set[tuple[str, str, str]] = set()
 
     def add(self, row: Mapping[str, Any]) -> None:
+        """Add a row of a reset kind."""
         name, order = (row["topic"], row["subscription"] or ""), (row.get("file") or "", row["sequence"] or 0)
         ledger_id, entry_id = row["ledger_id"], row["entry_id"]
         if row["kind"] == Kind.COMMIT:
@@ -124,6 +113,16 @@ class _ResetSearch:
             for name, order in self.clears.items()
             if name not in self.seeks or self.seeks[name].order < order
         }
+
+    def resets(self, last: Mapping[Name, Position]) -> Resets:
+        """Return the resets. `last` has the last position that was published before each of `open_clears`."""
+        clears = self.open_clears()
+        return Resets(
+            self.seeks,
+            {name: (order, last[name]) for name, order in clears.items() if name in last},
+            frozenset(self.committed),
+            {name: order for name, order in clears.items() if name not in last},
+        )
 
 
 def _note(last: dict[Name, Position], clears: Mapping[Name, Order], row: Mapping[str, Any]) -> None:

@@ -12,12 +12,12 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from ackwell.position import Position
 from ackwell.replay.events import Kind
-from ackwell.replay.resets import PUBLISHING, Resets, Seek, with_clears
+from ackwell.replay.resets import PUBLISHING, ResetSearch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from ackwell.replay.resets import Name, Order
+    from ackwell.replay.resets import Name, Order, Resets
 
 _NAMES = ("topic", "subscription")
 _ORDER = ("file", "sequence")
@@ -40,21 +40,11 @@ def find_resets(events: DataFrame) -> Resets:
         .groupBy(*_NAMES, "kind", "transaction")
         .agg(F.max_by(values, F.struct(*_ORDER)).alias("last"))
     )
-    seeks: dict[Name, Seek] = {}
-    clears: dict[Name, Order] = {}
-    committed = set()
+    found = ResetSearch()
     for row in last.collect():
-        name, at = (row.topic, row.subscription), row.last
-        if row.kind == Kind.COMMIT:
-            committed.add((*name, row.transaction or ""))
-        elif row.kind == Kind.CLEAR_BACKLOG:
-            clears[name] = at.file, at.sequence
-        else:
-            words = None if at.ack_set is None else tuple(at.ack_set)
-            seeks[name] = Seek((at.file, at.sequence), Position(at.ledger_id, at.entry_id), words)
-    clears = {name: order for name, order in clears.items() if name not in seeks or seeks[name].order < order}
-    resets = Resets(seeks, {}, frozenset(committed))
-    return with_clears(resets, clears, _published_before(ordered, clears)) if clears else resets
+        found.add(row.asDict() | row.last.asDict())
+    clears = found.open_clears()
+    return found.resets(_published_before(ordered, clears) if clears else {})
 
 
 def _published_before(ordered: DataFrame, clears: dict[Name, Order]) -> dict[Name, Position]:
