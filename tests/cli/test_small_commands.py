@@ -261,6 +261,14 @@ def test_what_is_not_a_position_is_a_wrong_command_line() -> None:
     assert "name the restart: --restart graceful or --restart crash" in said
 
 
+@pytest.mark.parametrize("line", ["inspect x", "spark restart-audit --input x --output y"])
+def test_an_unknown_broker_version_or_setting_is_a_wrong_command_line(line: str) -> None:
+    if line.startswith("spark"):
+        pytest.importorskip("pyspark", reason="needs the extra [spark]")
+    assert "'9.9' are not known" in refused(*line.split(), "--broker-version", "9.9")
+    assert "no broker setting is called 'nope'" in refused(*line.split(), "--broker-setting", "nope=1")
+
+
 @pytest.mark.parametrize("text", ["", "{}", "[]", "3", '{"version": 1}', '{"plans": []}'])
 def test_what_is_not_a_plan_is_named(text: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"

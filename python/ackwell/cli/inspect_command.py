@@ -49,16 +49,10 @@ def inspect(
         ackwell inspect --compression lz4 --format json - < entry.bin
         ackwell inspect cursors.db --ledger "topic subscription"
     """
-    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.diagnosis.inspection import inspect_entries, inspect_store
     from ackwell.store.sqlite import is_sqlite
 
-    try:
-        settings = BrokerSettings.of(broker_version or BrokerSettings.DEFAULT_VERSION).with_values(
-            options.assignments(broker_setting)
-        )
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from None
+    settings = options.broker_settings(broker_version, broker_setting)
     stores = [file for file in files if is_sqlite(file)]
     found = inspect_entries(
         list(_entries([file for file in files if file not in stores])), compression=compression

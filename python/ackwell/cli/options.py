@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
+    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.cluster.admin import Admin
     from ackwell.cluster.client_conf import ClientConf
 
@@ -371,6 +372,16 @@ class StatedSettings(NamedTuple):
     assignments: list[str]
     """Each given setting as `name=value`."""
     others_are_defaults: bool
+
+
+def broker_settings(version: str | None, given: Sequence[str] | None) -> BrokerSettings:
+    """Return the settings of a broker version, changed by the values of --broker-setting."""
+    from ackwell.broker.broker_settings import BrokerSettings
+
+    try:
+        return BrokerSettings.of(version or BrokerSettings.DEFAULT_VERSION).with_values(assignments(given))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def stated_settings(given: Sequence[str] | None) -> StatedSettings:

@@ -191,9 +191,7 @@ def plan(
     from ackwell.rescue.snapshot import stated_settings
     from ackwell.sources import SourceKind
 
-    if restart is options.RestartKind.BOTH:
-        raise typer.BadParameter("name the restart: --restart graceful or --restart crash")
-    kind: Restart = "crash" if restart is options.RestartKind.CRASH else "graceful"
+    kind = _one_restart(restart)
     connection = Connection(admin)
     settings = options.stated_settings(broker_setting)
     plans: list[Plan] = []
@@ -467,9 +465,7 @@ def end(
     from ackwell.rescue.windows import Window, release_all
     from ackwell.rescue.windows import end as end_window
 
-    if restart is options.RestartKind.BOTH:
-        raise typer.BadParameter("name the restart: --restart graceful or --restart crash")
-    kind: Restart = "crash" if restart is options.RestartKind.CRASH else "graceful"
+    kind = _one_restart(restart)
     folder = Window(window)
     with connection:
         names = folder.names()
@@ -591,6 +587,13 @@ def watch(
                         shown = status
         except KeyboardInterrupt:
             _print_line(f"stopped after {watching.counts.rounds:,} rounds")
+
+
+def _one_restart(restart: options.RestartKind) -> Restart:
+    """Return the kind of the restart; refuse `both`."""
+    if restart is options.RestartKind.BOTH:
+        raise typer.BadParameter("name the restart: --restart graceful or --restart crash")
+    return "crash" if restart is options.RestartKind.CRASH else "graceful"
 
 
 def _seconds(text: str) -> float:

@@ -184,12 +184,9 @@ def audit(
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.spark import restart_audit
 
-    settings = BrokerSettings.of(broker_version or BrokerSettings.DEFAULT_VERSION).with_values(
-        options.assignments(broker_setting)
-    )
+    settings = options.broker_settings(broker_version, broker_setting)
     spark = target.session()
     table = restart_audit(_cursors(spark, source), settings)
     lossy = F.col("lost_messages_min") > 0
