@@ -420,11 +420,17 @@ def begin(
             count = len(folder.names()) if folder.file.exists() else len(names)
             _print_line(f"would hold {count:,} subscriptions; nothing was changed: add --yes")
         elif folder.file.exists():
-            failed += _print_begun(progress(begin_window(connection, folder), "holding"), folder)
+            begun, namespaces = _print_begun(progress(begin_window(connection, folder), "holding"), folder)
+            failed += begun
             held = sum(folder.journal(name).exists() for name in folder.names())
             address = admin.endpoint.shown_url
             end = f"ackwell rescue end {window} --admin {address} --yes"
-            _print_line(f"{held:,} subscriptions are held. After the restarts: {end}")
+            known = (
+                f"have a hold, which may not be in force on every broker ({', '.join(namespaces)})"
+                if namespaces
+                else "are held"
+            )
+            _print_line(f"{held:,} subscriptions {known}. After the restarts: {end}")
     if failed or unread:
         raise typer.Exit(EXIT_REFUSED if failed else EXIT_UNREAD)
 
@@ -664,7 +670,7 @@ def hold(
         hold_delivery(connection, topic, subscription, journal)
         address = connection.admin.endpoint.shown_url
         end = f"ackwell rescue release --admin {address} --journal {journal} --yes"
-        _print_line(f"{subscription!r} is held. To end it: {end}")
+        _print_line(f"{subscription!r} is held on the broker that owns the topic. To end it: {end}")
         check_read(connection.admin, topic, on_note=_print_note)
 
 
@@ -852,10 +858,16 @@ def _print_not_held(found: EndangeredSubscriptions) -> None:
         _print_line(f"  not held: {each.stats.subscription!r} of {each.stats.topic}")
 
 
-def _print_begun(results: Iterable[Result], folder: Window) -> int:
-    """Print each result of `begin` as soon as it is known. Return the number of results with an error."""
+def _print_begun(results: Iterable[Result], folder: Window) -> tuple[int, list[str]]:
+    """Print each result of `begin` as soon as it is known.
+
+    Return the number of results with an error, and the namespaces whose holds a broker may not have read.
+    """
     failed = once = 0
+    namespaces = []
     for each in results:
+        if not each.is_read:
+            namespaces.append(each.name[0])
         if each.error is not None or each.note:
             failed += _print_results([each])
             continue
@@ -872,7 +884,7 @@ def _print_begun(results: Iterable[Result], folder: Window) -> int:
             f"{once:,} subscriptions keep acknowledged parts of batches in one close of their topic; a "
             "second close before `end` loses them"
         )
-    return failed
+    return failed, namespaces
 
 
 def _print_line(text: str) -> None:

@@ -77,6 +77,8 @@ class Result(NamedTuple):
     """Whether the planned restarts keep the acknowledged parts of batches. Only `begin` sets this."""
     note: str = ""
     """A fact about a namespace that is not an error."""
+    is_read: bool = True
+    """False for a namespace if a broker may not have read its topic policies after the wait."""
 
 
 class Window:
@@ -242,9 +244,9 @@ def _wait_for_brokers(connection: Connection, topics: Iterable[str]) -> Iterator
     for each in wait_until_read(connection.admin, topics):
         name = each.namespace, ""
         if each.state == "unread":
-            yield Result(name, error=AckwellError(each.error))
+            yield Result(name, error=AckwellError(each.error), is_read=False)
         else:
-            yield Result(name, note=each.note)
+            yield Result(name, note=each.note, is_read=each.state == "waiting")
 
 
 def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
