@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import textwrap
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
@@ -41,6 +42,11 @@ PRESETS: Final = {SubscriptionSettings: "pulsar", CursorSettings: "pulsar", Brok
 """How a class is made with the values of one broker version."""
 
 WRITTEN: Final = "<!-- Written by docs/pages.py. -->\n"
+
+
+def paragraph(text: str) -> str:
+    """Return a text as a paragraph, in lines of at most 120 characters."""
+    return textwrap.fill(text, 120, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def cell(text: str) -> str:
@@ -90,8 +96,11 @@ def commands_page() -> str:
     shared = connection_rows(tables.values())
     head = "| argument or option | meaning | default |\n|---|---|---|\n"
     parts = [
-        "# Commands\n\nThis page contains the help of every command (`ackwell COMMAND --help`). Results are "
-        "printed to standard output, and notes, progress and errors to standard error.\n",
+        "# Commands\n\n",
+        paragraph(
+            "This page contains the help of every command (`ackwell COMMAND --help`). Results are printed to "
+            "standard output, and notes, progress and errors to standard error."
+        ),
         "\n## Connection options\n\nAll commands that connect to a cluster have these options:\n\n",
         head,
         *(f"{row}\n" for row in shared),
@@ -137,11 +146,14 @@ def settings_rows(cls: type, documented: dict[str, str]) -> Iterator[str]:
 def settings_page() -> str:
     """Return the page of all settings."""
     parts = [
-        "# Settings\n\nThis page lists the settings of ackwell, with the name of the same setting in Pulsar. "
-        "A *preset* contains the values of a version of Pulsar. The presets of 4.2 are "
-        '`SubscriptionSettings.pulsar("4.2")`, `CursorSettings.pulsar("4.2")` and '
-        '`BrokerSettings.of("4.2")`. '
-        "The column of a version shows the value in its preset if it differs from the default.\n"
+        "# Settings\n\n",
+        paragraph(
+            "This page lists the settings of ackwell, with the name of the same setting in Pulsar. "
+            "A *preset* contains the values of a version of Pulsar. The presets of 4.2 are "
+            '`SubscriptionSettings.pulsar("4.2")`, `CursorSettings.pulsar("4.2")` and '
+            '`BrokerSettings.of("4.2")`. '
+            "The column of a version shows the value in its preset if it differs from the default."
+        ),
     ]
     for cls in SETTINGS:
         documented = {
@@ -152,7 +164,7 @@ def settings_page() -> str:
         head = (cls.__doc__ or "").strip().partition("\n\n")[0]
         versions = list(RELEASES) if cls in PRESETS else []
         columns = ["setting", "Pulsar's name", "default", *versions, "meaning"]
-        parts.append(f"\n## {cls.__name__}\n\n{' '.join(head.split())}\n\n| {' | '.join(columns)} |\n")
+        parts.append(f"\n## {cls.__name__}\n\n{paragraph(head)}\n| {' | '.join(columns)} |\n")
         parts.append(
             "|---" * len(columns) + "|\n" + "".join(f"{r}\n" for r in settings_rows(cls, documented))
         )
@@ -164,9 +176,12 @@ def releases_table() -> str:
     """Return the settings of the broker whose defaults differ between two known releases as a table."""
     columns = [defaults(release) for release in RELEASES]
     lines = [
-        "\n## Where releases differ\n\nThis table lists every setting of the broker whose default differs "
-        "between the known releases. `(machine)` means that the default depends on the machine, and absent "
-        "means that the release does not have the setting.\n",
+        "\n## Where releases differ\n",
+        paragraph(
+            "This table lists every setting of the broker whose default differs between the known releases. "
+            "`(machine)` means that the default depends on the machine, and absent means that the release "
+            "does not have the setting."
+        ),
         f"| Pulsar's name | {' | '.join(RELEASES)} |",
         "|---" * (len(RELEASES) + 1) + "|",
     ]
@@ -205,14 +220,19 @@ def admin_page() -> str:
     found = routes()
     done = sum(each.handler is not None for each in found)
     parts = [
-        "# The admin API of the dev broker\n\n"
-        "The [dev broker](test-your-consumer.md) is a Pulsar broker for tests. Its admin API has the "
-        f"{len(found)} routes of Pulsar 4.2.4 and 5.0.1. {done} of them are implemented. The others answer "
-        "501 and the name of the operation.\n"
-        "\n## Policies\n\nA client can set, read and delete every policy. An *enforced* policy has the same "
-        "effect as in Pulsar. A policy that is *stored only* has no effect, and its answers have the header "
-        "`X-Ackwell-Policy`.\n\n| policy of a namespace | of a topic | effect |\n"
-        "|---|---|---|\n"
+        "# The admin API of the dev broker\n\n",
+        paragraph(
+            "The [dev broker](test-your-consumer.md) is a Pulsar broker for tests. Its admin API has the "
+            f"{len(found)} routes of Pulsar 4.2.4 and 5.0.1. {done} of them are implemented. The others "
+            "answer 501 and the name of the operation."
+        ),
+        "\n## Policies\n\n",
+        paragraph(
+            "A client can set, read and delete every policy. An *enforced* policy has the same effect as in "
+            "Pulsar. A policy that is *stored only* has no effect, and its answers have the header "
+            "`X-Ackwell-Policy`."
+        ),
+        "\n| policy of a namespace | of a topic | effect |\n|---|---|---|\n",
     ]
     parts += [
         f"| {_code(each.name)} | {_code(each.topic)} | {'enforced' if each.enforced else 'stored only'} |\n"

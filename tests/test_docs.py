@@ -42,6 +42,15 @@ def blocks(page: Path) -> list[str]:
     return [block for block in found if not block.startswith(">>>")]
 
 
+def test_the_lines_of_a_page_have_at_most_120_characters() -> None:
+    """Tables, code and the image of the README are not wrapped."""
+    for page in PAGES:
+        prose = re.sub(r"(?ms)^```.*?^```$", lambda code: "\n" * code[0].count("\n"), page.read_text())
+        for number, line in enumerate(prose.splitlines(), 1):
+            is_prose = not line.startswith(("    ", "|", "!["))
+            assert len(line) <= 120 or not is_prose, f"{page.name}:{number}"
+
+
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
 def test_every_block_of_a_page_runs_after_the_one_before(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
