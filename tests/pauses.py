@@ -11,22 +11,16 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """The module `time`, except that `sleep` only records and `time` may be fixed."""
+    """The module `time`, except that `sleep` only records."""
 
-    def __init__(self, pauses: list[float], now_s: float | None) -> None:
+    def __init__(self, pauses: list[float]) -> None:
         self.sleep = pauses.append
-        self._now_s = now_s
-
-    def time(self) -> float:
-        return time.time() if self._now_s is None else self._now_s
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)
 
 
-def recorded_pauses(
-    monkeypatch: pytest.MonkeyPatch, *modules: str, now_s: float | None = None
-) -> list[float]:
+def recorded_pauses(monkeypatch: pytest.MonkeyPatch, *modules: str) -> list[float]:
     """Record the pauses of these modules for the rest of the test; return the list, in seconds.
 
     `time.sleep` itself stays as it is, because the threads of other tests call it too.
@@ -35,5 +29,5 @@ def recorded_pauses(
     for name in modules:
         module = importlib.import_module(name)
         assert module.__dict__["time"] is time, f"{name} does not import the module time"
-        monkeypatch.setattr(module, "time", Clock(pauses, now_s))
+        monkeypatch.setattr(module, "time", Clock(pauses))
     return pauses

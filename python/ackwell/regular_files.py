@@ -102,6 +102,14 @@ def files_under(folder: AnyPath) -> Sequence[AnyPath]:
     return sorted(found, key=str)
 
 
+def is_hidden(path: AnyPath, folder: AnyPath) -> bool:
+    """Return whether a file under a folder is hidden. Spark skips the same files.
+
+    The file is hidden if its name, or the name of a folder below `folder`, starts with `.` or `_`.
+    """
+    return any(part.startswith((".", "_")) for part in path.parts[len(folder.parts) :])
+
+
 def read_regular(path: Path | ObjectPath) -> bytes:
     """Return the content of a regular file; raise `OSError` if it is larger than the size limit."""
     if isinstance(path, ObjectPath):

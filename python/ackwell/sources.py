@@ -18,14 +18,27 @@ HEAD_BYTES: Final = 1 << 16
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 STATE_MAGIC: Final = b"\xd7"
-"""The first byte of a state in ackwell's own format; `ackwell.saving.parts` writes it."""
+"""The first byte of an entry in ackwell's own format, which `ackwell.saving.parts` writes. As the tag of a
+field in Protocol Buffers, it would have the wire type 7, which does not exist. No message of Protocol Buffers
+therefore starts with this byte."""
 COMPACT_MAGIC: Final = b"\xac"
 """The first byte of a state in the compact form; no Protocol Buffers message begins with it."""
 CURSOR_INFO_MAGIC: Final = b"\x47\x78"
 """The first bytes of a compressed ManagedCursorInfo."""
 
+PARQUET_MAGIC: Final = b"PAR1"
+"""The first and the last bytes of a Parquet file."""
+
+TRACE_SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+"""The file name suffixes of traces. A command that reads a folder selects its files by their suffix."""
+PARQUET_SUFFIX: Final = ".parquet"
+EVENT_SUFFIXES: Final = (*TRACE_SUFFIXES, PARQUET_SUFFIX)
+ANSWER_SUFFIXES: Final = (".json", ".json.gz")
+"""The file name suffixes of the answers of the admin API, and of dumps with them."""
+STATE_SUFFIX: Final = ".bin"
+"""The file name suffix of persisted cursor bytes."""
+
 _SQLITE_MAGIC: Final = b"SQLite format 3\x00"
-_PARQUET_MAGIC: Final = b"PAR1"
 _ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _UTF_16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 """The byte order marks of UTF-16. PowerShell's `>` writes one of them at the start of a file."""
@@ -59,6 +72,11 @@ class SourceKind(StrEnum):
     BINARY = "other binary data"
     EMPTY = "an empty file"
 
+
+ANSWER_KINDS: Final = (SourceKind.STATS, SourceKind.DUMP, SourceKind.JSON, SourceKind.TEXT)
+"""The kinds of files that may contain answers of the admin API. The JSON decoder reports damaged files."""
+STATE_KINDS: Final = (SourceKind.CURSOR, SourceKind.FOOTER, SourceKind.BINARY)
+"""The kinds of files that may contain a state. The decoders of states report damaged files."""
 
 _HINTS: Final = {
     SourceKind.CURSOR: "`ackwell inspect` reads it",
@@ -97,13 +115,30 @@ def source_kind(data: bytes) -> SourceKind:
         return SourceKind.EMPTY
     if head.startswith(_SQLITE_MAGIC):
         return SourceKind.STORE
-    if head.startswith((_PARQUET_MAGIC, _ZSTD_MAGIC)):
+    if head.startswith((PARQUET_MAGIC, _ZSTD_MAGIC)):
         return SourceKind.EVENTS
     if head.startswith((STATE_MAGIC, COMPACT_MAGIC, CURSOR_INFO_MAGIC, _POSITION_INFO)):
         return SourceKind.CURSOR
     if _LEDGER_INFO.match(head):
         return SourceKind.LEDGER_INFO
     return _text_kind(head)
+
+
+def is_cursor_info(data: bytes) -> bool:
+    """Return whether the bytes of a state, not compressed, are a ManagedCursorInfo and not a PositionInfo.
+
+    Fields 2 and 3 decide. A PositionInfo has int64 fields 1 and 2, and its field 3 is a message (wire type
+    2). A ManagedCursorInfo either lacks field 2, or its field 3 is an int64: the entry of the mark-delete
+    position.
+    """
+    number, offset = 1, 0
+    while number < 3 and offset < len(data) and data[offset] == number << 3:
+        offset += 1
+        while offset < len(data) and data[offset] & 0x80:
+            offset += 1
+        offset += 1
+        number += 1
+    return number == 2 or (number == 3 and data[offset : offset + 1] == b"\x18")
 
 
 def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> str:
@@ -113,7 +148,7 @@ def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> st
     'recorded events, not a plan of `ackwell rescue plan`; `ackwell replay` reads them'
     """
     if found in expected:
-        return f"damaged or incomplete: not {found}"
+        return f"damaged or incomplete: not {found}{detail}"
     hint = _HINTS.get(found)
     return f"{found}{detail}, not {' or '.join(expected)}" + (f"; {hint}" if hint else "")
 

@@ -24,7 +24,8 @@ RATE = {"dispatchThrottlingRateInMsg": 7}
 @pytest.fixture(autouse=True)
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Return the pauses that would have been made."""
-    return recorded_pauses(monkeypatch, "ackwell.rescue.holding", now_s=1_234.5678)
+    monkeypatch.setattr("ackwell.rescue.holding.clock_ms", lambda: 1_234_567)
+    return recorded_pauses(monkeypatch, "ackwell.rescue.holding")
 
 
 def connection(answers: dict[str, Any]) -> tuple[Connection, FakeAdmin]:

@@ -137,7 +137,7 @@ def test_a_plan_whose_names_are_none_is_named(there: Cluster) -> None:
     for topic in (5, "x/y"):
         value["plans"][0]["topic"] = topic
         Path("p.json").write_text(json.dumps(with_sha256(value)))
-        assert "p.json: not a plan of" in refused(there, "apply", "p.json", "--yes")
+        assert "p.json: damaged or incomplete: not a plan of" in refused(there, "apply", "p.json", "--yes")
 
 
 def test_a_plan_with_a_field_of_another_type_is_read_or_named(there: Cluster) -> None:

@@ -33,7 +33,7 @@ PATH = "persistent/shop/eu/orders"
 def test_a_line_of_the_audit_file_has_its_time_in_milliseconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackwell.rescue.audit.time.time", lambda: 1_700_000_000.25)
+    monkeypatch.setattr("ackwell.rescue.audit.clock_ms", lambda: 1_700_000_000_250)
     file, synced = tmp_path / "audit.jsonl", list[int]()
     monkeypatch.setattr("ackwell.rescue.audit.os.fsync", lambda _: synced.append(file.stat().st_size))
     audit = AuditFile(file)

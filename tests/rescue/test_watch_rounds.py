@@ -147,10 +147,9 @@ LOST = ("loaded anew: 9 acknowledgments are lost; --yes restores them", False)
 
 def test_a_round_counts_its_topics_and_the_subscriptions_at_risk(monkeypatch: pytest.MonkeyPatch) -> None:
     elapsed_s, cpu_s = iter((50.0, 50.5, 60.0, 60.5)), iter((3.0, 3.25, 4.0, 4.25))
-    clocks = SimpleNamespace(
-        monotonic=lambda: next(elapsed_s), process_time=lambda: next(cpu_s), time=lambda: 1_700_000_000.5
-    )
+    clocks = SimpleNamespace(monotonic=lambda: next(elapsed_s), process_time=lambda: next(cpu_s))
     monkeypatch.setattr(rounds, "time", clocks)
+    monkeypatch.setattr(rounds, "clock_ms", lambda: 1_700_000_000_500)
     admin = Admin(answer(9, names=("a", "b")), answer(8, topic=OTHER))
     watch = made(admin)
     assert events(watch) == []

@@ -1,5 +1,6 @@
-"""Convert times in milliseconds to dates, for any int64 that a broker or producer may write."""
+"""Read the clock in milliseconds, and convert any int64 that a broker or producer may write to a date."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -8,6 +9,11 @@ _FIRST_MS: Final = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // timedelta(millise
 _LAST_MS: Final = (datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC) - _EPOCH) // timedelta(
     milliseconds=1
 )
+
+
+def clock_ms() -> int:
+    """Return the time of the machine's clock in milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def date_of(time_ms: int) -> datetime:

@@ -47,7 +47,7 @@ from ackwell.integers import INT64_MAX
 from ackwell.object_paths import AnyPath, any_path, require_paths
 from ackwell.position import Position
 from ackwell.regular_files import files_under, read_regular
-from ackwell.sources import SourceKind, source_kind, wrong_kind
+from ackwell.sources import ANSWER_KINDS, ANSWER_SUFFIXES, SourceKind, source_kind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionRangeSet
@@ -279,7 +279,7 @@ def stats_files(source: str | AnyPath) -> list[AnyPath]:
         path = any_path(source)
         if not path.is_dir():
             return [path]
-        files = [each for each in files_under(path) if each.name.endswith((".json", ".json.gz"))]
+        files = [each for each in files_under(path) if each.name.endswith(ANSWER_SUFFIXES)]
     except OSError as error:
         raise StatsError(f"cannot be read: {error.strerror or error}", str(source)) from None
     if not files:
@@ -333,15 +333,7 @@ def parse_each(
         raise StatsError(_description_of(document), source)
 
 
-_READABLE: Final = (
-    SourceKind.STATS,
-    SourceKind.DUMP,
-    SourceKind.JSON,
-    SourceKind.HTML,
-    SourceKind.TEXT,
-    SourceKind.BINARY,
-    SourceKind.EMPTY,
-)
+_READABLE: Final = (*ANSWER_KINDS, SourceKind.HTML, SourceKind.BINARY, SourceKind.EMPTY)
 """Files of these kinds are passed to the JSON decoder, which reports their error."""
 
 

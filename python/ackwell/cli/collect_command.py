@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ackwell.broker.dates import clock_ms
 from ackwell.cli import options
 from ackwell.cli.console import EXIT_UNREAD, out, progress, report_unread
 
@@ -54,7 +54,7 @@ def collect(
 
     written, unread = 0, 0
     run: AnyPath | None = None
-    steps = collect_dumps(admin, any_path(output), topics or (), time_ms=int(time.time() * 1000))
+    steps = collect_dumps(admin, any_path(output), topics or (), time_ms=clock_ms())
     for step in progress(steps, "collecting"):
         if step.unread is not None:
             unread += 1

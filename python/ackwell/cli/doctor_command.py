@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from ackwell.broker.dates import clock_ms
 from ackwell.broker.writes import RESTART_NAMES
 from ackwell.cli import options
 from ackwell.cli.console import (
@@ -231,7 +232,7 @@ def doctor(
         owner=owner,
         restarts=restarts,
         sources=shown,
-        time_ms=int(time.time() * 1000),
+        time_ms=clock_ms(),
     )
     _print(checkup, output, html)
     _exit(checkup, fail_on)

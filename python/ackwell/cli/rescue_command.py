@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ackwell.broker.dates import clock_ms
 from ackwell.cli import options
 from ackwell.cli.command import Command
 from ackwell.cli.console import EXIT_UNREAD, fail, out, progress, report_unread, utc, warn
@@ -218,7 +219,7 @@ def plan(
             plans.append(made)
             _print_plan(made)
     if plans or refused:
-        text = plan_text(plans, refused, int(time.time() * 1000))
+        text = plan_text(plans, refused, clock_ms())
         _write(output, text, frozenset({SourceKind.PLAN}))
     entries = sum(each.missing.cardinality for each in plans)
     counts = f"{len(plans):,} planned ({entries:,} entries), {len(refused):,} refused, {unread:,} not read"
@@ -619,7 +620,7 @@ def _watch_status(counts: WatchCounts) -> str:
 
 
 def _now() -> str:
-    return utc(int(time.time() * 1000))
+    return utc(clock_ms())
 
 
 def _print_event(event: WatchEvent) -> None:

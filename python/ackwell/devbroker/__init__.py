@@ -13,6 +13,4 @@ from ackwell.devbroker.threaded import Broker
 
 __all__ = ["AsyncBroker", "Broker", "DevBrokerSettings"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

@@ -8,11 +8,12 @@ cursor writes without waiting. Clients do not use this clock. Their timers follo
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final
+
+from ackwell.broker.dates import clock_ms
 
 TIME_MAX_MS: Final = 253_402_300_799_999
 """The end of the year 9999 in milliseconds since 1970. Later times cannot be converted to a date."""
@@ -40,7 +41,7 @@ class Clock:
         """Return the broker's time in milliseconds since 1970."""
         if self._frozen_ms is not None:
             return self._frozen_ms
-        return time.time_ns() // 1_000_000 + self._offset_ms
+        return clock_ms() + self._offset_ms
 
     def advance(
         self, ms: int = 0, *, seconds: float = 0, minutes: float = 0, hours: float = 0, days: float = 0
@@ -71,7 +72,7 @@ class Clock:
     def resume(self) -> None:
         """Unfreeze the clock. It continues from the time at which it was frozen."""
         if self._frozen_ms is not None:
-            self._offset_ms = self._frozen_ms - time.time_ns() // 1_000_000
+            self._offset_ms = self._frozen_ms - clock_ms()
             self._frozen_ms = None
             self.moved_ms = self._offset_ms
             self.on_change()
@@ -115,9 +116,7 @@ class Clock:
     def stop(self) -> None:
         """Cancel all timers."""
         self._timers.clear()
-        if self._waking is not None:
-            self._waking.cancel()
-            self._waking = None
+        self._wait()
 
     def _run_due(self) -> None:
         while self._timers and self._timers[0][0] <= self.now_ms():

@@ -16,7 +16,6 @@ connected, so pending entries are delivered again.
 from __future__ import annotations
 
 import copy
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell import PositionInfo
+from ackwell.broker.dates import clock_ms
 from ackwell.broker.documents import documents_of
 from ackwell.broker.fields import object_of
 from ackwell.broker.stats import (
@@ -50,8 +50,14 @@ from ackwell.replay.files import read_events
 from ackwell.replay.payloads import read_payloads
 from ackwell.replay.sequence import TopicReplay
 from ackwell.replay.states import Replay, states_of
-from ackwell.replay.traces import SUFFIXES
-from ackwell.sources import SourceKind, source_kind, wrong_kind
+from ackwell.sources import (
+    ANSWER_KINDS,
+    EVENT_SUFFIXES,
+    STATE_SUFFIX,
+    SourceKind,
+    source_kind,
+    wrong_kind,
+)
 from ackwell.subscription import Subscription, SubscriptionType
 from ackwell.subscription.arguments import TIME_MAX_MS
 
@@ -60,9 +66,6 @@ if TYPE_CHECKING:
     from ackwell.diagnosis.inspection import Inspection
 
 Source = str | Path | Subscription
-
-EVENTS: Final = (*SUFFIXES, ".parquet")
-"""The file name suffixes of files with events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +132,7 @@ def read(
     `topic` and `subscription` are used for a source that does not contain these names. Raises `StatsError` if
     no source can be used.
     """
-    reader = _SourceReader(topic, subscription, time.time_ns() // 1_000_000 if now_ms is None else now_ms)
+    reader = _SourceReader(topic, subscription, clock_ms() if now_ms is None else now_ms)
     for source in sources:
         reader.read(source)
     found = reader.found
@@ -138,7 +141,6 @@ def read(
     return found
 
 
-_ANSWERS: Final = (SourceKind.STATS, SourceKind.DUMP, SourceKind.JSON, SourceKind.TEXT)
 _BYTES: Final = (SourceKind.CURSOR, SourceKind.BINARY, SourceKind.EMPTY)
 
 
@@ -157,17 +159,17 @@ class _SourceReader:
         path = local_path(source)
         if path.is_dir():
             self._folder(path)
-        elif path.name.endswith(EVENTS):
+        elif path.name.endswith(EVENT_SUFFIXES):
             self._recording([path])
         else:
             self._file(path)
 
     def _folder(self, folder: Path) -> None:
         files = files_under(folder)
-        events = [path for path in files if path.name.endswith(EVENTS) and path.name[0] not in "._"]
+        events = [path for path in files if path.name.endswith(EVENT_SUFFIXES) and path.name[0] not in "._"]
         if events:
             self._recording(events)
-        states = [path for path in files if path.name.endswith(".bin")]
+        states = [path for path in files if path.name.endswith(STATE_SUFFIX)]
         for path in states:
             self._file(path)
         try:
@@ -193,7 +195,7 @@ class _SourceReader:
                 self._recording([path])
                 return
             data = read_regular(path)
-            if kind in _ANSWERS:
+            if kind in ANSWER_KINDS:
                 self._stats(data, path)
             elif kind not in _BYTES:
                 reason = wrong_kind(kind, SourceKind.STATS, SourceKind.CURSOR, SourceKind.EVENTS)

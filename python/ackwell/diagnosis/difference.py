@@ -20,7 +20,7 @@ from ackwell.diagnosis.printed import printed_values
 from ackwell.errors import StatsError
 from ackwell.object_paths import local_path
 from ackwell.regular_files import file_kind, read_regular
-from ackwell.sources import SourceKind, wrong_kind
+from ackwell.sources import ANSWER_KINDS, STATE_KINDS, SourceKind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell import Ledgers, PositionInfo, PositionRangeSet
@@ -205,7 +205,7 @@ def _read(
     kind = file_kind(path)
     if kind is SourceKind.STORE:
         return _stored(inspect_store(path, ledger))
-    if kind not in (*_BYTES, *_ANSWERS, SourceKind.DECODED_CURSOR):
+    if kind not in (*_BYTES, *ANSWER_KINDS, SourceKind.DECODED_CURSOR):
         raise StatsError(wrong_kind(kind, SourceKind.CURSOR, SourceKind.STATS), str(path))
     data = read_regular(path)
     # Without `compression`, text is the output of a tool. With it, bytes that look like text are compressed
@@ -230,13 +230,7 @@ def _read(
     return found[0]
 
 
-_BYTES: Final = (SourceKind.CURSOR, SourceKind.FOOTER, SourceKind.BINARY, SourceKind.EMPTY)
-_ANSWERS: Final = (
-    SourceKind.STATS,
-    SourceKind.DUMP,
-    SourceKind.JSON,
-    SourceKind.TEXT,
-)
+_BYTES: Final = (*STATE_KINDS, SourceKind.EMPTY)
 
 
 def _stored(found: Sequence[Inspection]) -> PositionInfo:

@@ -22,7 +22,15 @@ from ackwell.errors import CorruptStateError
 from ackwell.protocol.constants import COMPRESSIONS as COMPRESSION_TYPES
 from ackwell.saving import parts
 from ackwell.saving.chunks import decompress, is_footer, join
-from ackwell.sources import CURSOR_INFO_MAGIC, SourceKind, source_kind, wrong_kind
+from ackwell.sources import (
+    CURSOR_INFO_MAGIC,
+    STATE_KINDS,
+    STATE_MAGIC,
+    SourceKind,
+    is_cursor_info,
+    source_kind,
+    wrong_kind,
+)
 
 if TYPE_CHECKING:
     from ackwell import ManagedCursorInfo, PositionInfo
@@ -228,11 +236,11 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
 
     size = len(data)
     _refuse_other_kinds(data, compression)
-    if data[:2] == CURSOR_INFO_MAGIC or (compression is None and _is_cursor_info(data)):
+    if data[:2] == CURSOR_INFO_MAGIC or (compression is None and is_cursor_info(data)):
         return _cursor_info(data, source)
     if is_footer(data):
         raise CorruptStateError("a footer of PIP-381; give the entries before it too, in their order", 0)
-    if data[:1] == parts.MAGIC:
+    if data[:1] == STATE_MAGIC:
         data, compression = parts.whole_save(data)
     data = decompress(data, compression or "NONE")
     return Inspection(
@@ -250,12 +258,8 @@ def _refuse_other_kinds(data: bytes, compression: str | None = None) -> None:
     """Raise `CorruptStateError` for bytes of another kind of file; the message names the command for it."""
     kind = source_kind(data)
     # Compressed bytes may look like text.
-    if kind not in _READABLE and (kind is not SourceKind.TEXT or compression is None):
+    if kind not in STATE_KINDS and (kind is not SourceKind.TEXT or compression is None):
         raise CorruptStateError(wrong_kind(kind, SourceKind.CURSOR), 0)
-
-
-_READABLE: Final = (SourceKind.CURSOR, SourceKind.FOOTER, SourceKind.BINARY)
-"""Files of these kinds are passed to the decoders, which report their errors."""
 
 
 def _cursor_info(data: bytes, source: str) -> Inspection:
@@ -272,19 +276,3 @@ def _cursor_info(data: bytes, source: str) -> Inspection:
         cursor_ledger_id=value.cursors_ledger_id if elsewhere else None,
         info=value.position_info,
     )
-
-
-def _is_cursor_info(data: bytes) -> bool:
-    """Return whether bytes are a ManagedCursorInfo and not a PositionInfo; fields 2 and 3 decide.
-
-    A PositionInfo has int64 fields 1 and 2, and its field 3 is a message (wire type 2). A ManagedCursorInfo
-    either lacks field 2, or its field 3 is an int64: the entry of the mark-delete position.
-    """
-    number, offset = 1, 0
-    while number < 3 and offset < len(data) and data[offset] == number << 3:
-        offset += 1
-        while offset < len(data) and data[offset] & 0x80:
-            offset += 1
-        offset += 1
-        number += 1
-    return number == 2 or (number == 3 and data[offset : offset + 1] == b"\x18")

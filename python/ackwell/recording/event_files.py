@@ -24,6 +24,7 @@ from ackwell.regular_files import append_to
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.payloads import PREFIX, payload_line
 from ackwell.replay.traces import line
+from ackwell.sources import PARQUET_SUFFIX
 
 if TYPE_CHECKING:
     from typing import Self
@@ -215,7 +216,7 @@ class EventFiles:
             arrow.Table.from_pylist(rows, schema=arrow_schema(EVENTS)), hidden, compression="zstd"
         )
         lines = self._path.rename(self._path.with_name(f"_{self._path.name}"))
-        hidden.rename(self._path.with_suffix(".parquet"))
+        hidden.rename(self._path.with_suffix(PARQUET_SUFFIX))
         lines.unlink()
 
     def _cut_torn_line(self) -> None:
@@ -243,7 +244,7 @@ def _complete_parquet(folder: Path) -> None:
         else:
             hidden.rename(folder / hidden.name[1:])
     for lines in folder.glob("_events-*.jsonl"):
-        if (folder / lines.name[1:]).with_suffix(".parquet").exists():
+        if (folder / lines.name[1:]).with_suffix(PARQUET_SUFFIX).exists():
             lines.unlink()
 
 

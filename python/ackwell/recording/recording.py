@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ackwell.broker.dates import clock_ms
 from ackwell.replay.events import Event, Kind
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Recording:
         """Record one event. Its time is the current time."""
         self._sequence += 1
         ledger_id, entry_id = position
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = clock_ms()
         self._write(
             Event(topic, subscription, self._sequence, kind, now_ms, consumer, ledger_id, entry_id, **fields)
         )
@@ -157,7 +157,7 @@ class Recording:
                 subscription,
                 self._sequence,
                 kind,
-                time.time_ns() // 1_000_000,
+                clock_ms(),
                 consumer,
                 ids[0],
                 ids[1],

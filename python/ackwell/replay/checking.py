@@ -11,6 +11,7 @@ from ackwell.replay import table_schemas
 from ackwell.replay.files import event_files, path_columns
 from ackwell.replay.states import replay_files
 from ackwell.replay.traces import trace_columns
+from ackwell.sources import PARQUET_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -52,7 +53,7 @@ def check_events(sources: Iterable[str | AnyPath]) -> list[Problem]:
     []
     """
     files = event_files(sources)
-    found = [problem for path in files if path.suffix == ".parquet" for problem in _columns(path)]
+    found = [problem for path in files if path.suffix == PARQUET_SUFFIX for problem in _columns(path)]
     return found or list(_rows(files))
 
 
@@ -139,7 +140,7 @@ def _rows(files: list[AnyPath]) -> Iterator[Problem]:
     try:
         replay_files(files, errors=errors)
     except EventError as error:
-        traces = [path for path in files if path.suffix != ".parquet"]
+        traces = [path for path in files if path.suffix != PARQUET_SUFFIX]
         lines = [] if error.line is None else [problem for path in traces for problem in _lines(path)]
         yield from lines or [_of_line(error)]
     except AckwellError as error:

@@ -212,11 +212,15 @@ def ndarray_of(column: pa.Array) -> NDArray[Any]:
 
 def array_of(values: NDArray[Any], nulls: NDArray[np.bool_] | None = None) -> pa.Array:
     """Return a NumPy array of integers as an Arrow array, without a copy."""
-    valid = None
-    if nulls is not None and nulls.any():
-        valid = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
     data = pa.py_buffer(np.ascontiguousarray(values))
-    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [valid, data])
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [_validity(nulls), data])
+
+
+def _validity(nulls: NDArray[np.bool_] | None) -> pa.Buffer | None:
+    """Return the validity bitmap of an Arrow array; None if the array has no null."""
+    if nulls is None or not nulls.any():
+        return None
+    return pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
 
 
 def texts_of(values: Sequence[str | None]) -> pa.Array:
@@ -462,10 +466,8 @@ def _nullable(values: Ints) -> pa.Array:
 
 def _to_binary(texts: dict[str, Any], kind: pa.DataType, nulls: NDArray[np.bool_] | None = None) -> pa.Array:
     offsets, data = texts["offsets"], texts["data"]
-    valid = None
-    if nulls is not None and nulls.any():
-        valid = pa.py_buffer(np.packbits(~nulls, bitorder="little").tobytes())
-    return pa.Array.from_buffers(kind, len(offsets) - 1, [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
+    buffers = [_validity(nulls), pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, len(offsets) - 1, buffers)
 
 
 def _map(

@@ -9,20 +9,19 @@ from urllib.parse import unquote
 
 from ackwell.errors import EventError
 from ackwell.object_paths import AnyPath, any_path, require_paths
-from ackwell.regular_files import file_kind, files_under, require_regular
+from ackwell.regular_files import file_kind, files_under, is_hidden, require_regular
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.fold import Fold
 from ackwell.replay.jobs import Job, fold_jobs, usable_cores
 from ackwell.replay.resets import NO_RESETS, RESETTING, find_resets
-from ackwell.replay.traces import SUFFIXES, trace_columns, trace_events
-from ackwell.sources import SourceKind, wrong_kind
+from ackwell.replay.traces import trace_columns, trace_events
+from ackwell.sources import EVENT_SUFFIXES, PARQUET_SUFFIX, SourceKind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
     from ackwell.replay.parquet import RowGroups
 
 Progress = Callable[[AnyPath], None]
-_SUFFIXES: Final = (*SUFFIXES, ".parquet")
 
 _NAMES: Final = frozenset(Event._fields)
 
@@ -50,7 +49,7 @@ def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
             found = [path for path in inside if _is_events(path, source)]
             _refuse_hidden_lines(inside)
             if not found:
-                raise EventError(f"no trace here; expected {', '.join(_SUFFIXES)}", file=str(source))
+                raise EventError(f"no trace here; expected {', '.join(EVENT_SUFFIXES)}", file=str(source))
             files.update(found)
         elif source.exists():
             _refuse_other_kinds(source)
@@ -72,13 +71,13 @@ def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
         if not (lines.name.startswith("_events-") and lines.name.endswith(".jsonl")):
             continue
         shown = lines.with_name(lines.name[1:])
-        if not shown.with_suffix(".parquet").exists():
+        if not shown.with_suffix(PARQUET_SUFFIX).exists():
             raise EventError(f"a killed recording has left it; rename it to {shown.name}", file=str(lines))
 
 
 def _refuse_other_kinds(path: AnyPath) -> None:
     """Raise `EventError` if the content of a file without an event suffix shows that it has no events."""
-    if path.name.endswith(_SUFFIXES):
+    if path.name.endswith(EVENT_SUFFIXES):
         return
     kind = file_kind(path)
     if kind not in (SourceKind.EVENTS, SourceKind.JSON, SourceKind.TEXT, SourceKind.BINARY, SourceKind.EMPTY):
@@ -86,9 +85,8 @@ def _refuse_other_kinds(path: AnyPath) -> None:
 
 
 def _is_events(path: AnyPath, folder: AnyPath) -> bool:
-    """Return whether a file in a folder is an event file. As in Spark, a hidden file is not an event file."""
-    hidden = any(part.startswith((".", "_")) for part in path.parts[len(folder.parts) :])
-    return not hidden and path.name.endswith(_SUFFIXES)
+    """Return whether a file in a folder is an event file. A hidden file is not an event file."""
+    return not is_hidden(path, folder) and path.name.endswith(EVENT_SUFFIXES)
 
 
 def read_events(
@@ -100,10 +98,10 @@ def read_events(
     the first one comes. `parquet_events` describes their order and the memory. Parquet needs `pyarrow`.
     """
     files = event_files(sources)
-    parts = [path for path in files if path.suffix == ".parquet"]
+    parts = [path for path in files if path.suffix == PARQUET_SUFFIX]
     for path in files:
         on_file(path)
-        if path.suffix != ".parquet":
+        if path.suffix != PARQUET_SUFFIX:
             yield from trace_events(path)
         elif path == parts[0]:
             yield from _parquet_events(parts)
@@ -212,7 +210,7 @@ def _fold_all(
     has_resets = False
     shares: list[tuple[AnyPath, RowGroups | None]] = []
     for path in files:
-        if path.suffix != ".parquet":
+        if path.suffix != PARQUET_SUFFIX:
             shares.append((path, None))
             continue
         from ackwell.replay.parquet import ParquetEvents, RowGroups
@@ -252,7 +250,7 @@ def _fold_all(
 def _columns(files: list[AnyPath], on_file: Progress) -> Iterator[Columns]:
     for path in files:
         on_file(path)
-        if path.suffix == ".parquet":
+        if path.suffix == PARQUET_SUFFIX:
             from ackwell.replay.parquet import ParquetEvents
 
             with ParquetEvents(str(path), path_columns(path)) as events:
@@ -264,7 +262,7 @@ def _columns(files: list[AnyPath], on_file: Progress) -> Iterator[Columns]:
 def _reset_rows(files: list[AnyPath]) -> Iterator[Columns]:
     """Read the resets of files. Traces are read as a whole; Parquet row groups without resets are skipped."""
     for path in files:
-        if path.suffix != ".parquet":
+        if path.suffix != PARQUET_SUFFIX:
             yield from trace_columns(path)
             continue
         from ackwell.replay.parquet import ParquetEvents

@@ -25,6 +25,7 @@ from ackwell.replay import table_schemas
 from ackwell.replay.columns import COLUMNS, BatchReader, array_of, texts_of, with_columns
 from ackwell.replay.parquet_footer import Chunk, FooterError, RowGroup, row_groups_of
 from ackwell.replay.resets import RESETTING
+from ackwell.sources import PARQUET_MAGIC
 
 if TYPE_CHECKING:
     from ackwell.replay.event_columns import Columns
@@ -458,8 +459,8 @@ def _without_arrow_schema(footer: bytes) -> pq.FileMetaData:
     """Parse a footer without the Arrow schema that it contains. The Parquet types in it are sufficient."""
     before, key, after = footer.rpartition(_ARROW_SCHEMA)
     hidden = key[:2] + key[2:].lower()
-    ending = len(footer).to_bytes(4, "little") + b"PAR1"
-    return pq.read_metadata(pa.BufferReader(b"PAR1" + before + hidden + after + ending))
+    ending = len(footer).to_bytes(4, "little") + PARQUET_MAGIC
+    return pq.read_metadata(pa.BufferReader(PARQUET_MAGIC + before + hidden + after + ending))
 
 
 def _chunk(group: RowGroup, name: str) -> Chunk | None:

@@ -35,7 +35,6 @@ caches of the CPU."""
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """The maximum length of a line in bytes. Without it, a small compressed file could fill the memory."""
 
-SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 _FIXED: Final = '{"topic":%s,"subscription":%s,"sequence":%d,"kind":"%s"'
 _NAMES: Final = tuple(f',"{name}":' for name in Event._fields[4:-1])

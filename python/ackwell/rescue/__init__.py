@@ -39,6 +39,4 @@ __all__ = [
     "unload",
 ]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 
+from ackwell.broker.dates import clock_ms
 from ackwell.object_paths import local_path
 from ackwell.regular_files import append_to
 
@@ -21,7 +21,7 @@ class AuditFile:
         self, what: str, topic: str, subscription: str, *, positions: int = 0, digest: str = ""
     ) -> None:
         """Append a line for a change, and flush the line to the disk."""
-        line = {"timeMs": int(time.time() * 1000), "what": what, "topic": topic, "subscription": subscription}
+        line = {"timeMs": clock_ms(), "what": what, "topic": topic, "subscription": subscription}
         if positions:
             line |= {"positions": positions, "sha256": digest}
         with append_to(self._path) as sink:

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.broker import dispatch
+from ackwell.broker.dates import clock_ms
 from ackwell.cluster.admin import quoted, topic_path
 from ackwell.errors import StatsError
 from ackwell.object_paths import local_path
 from ackwell.protocol.topic_name import TopicName
 from ackwell.regular_files import write_file
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
-from ackwell.rescue.planning import refuse_other_cluster
-from ackwell.rescue.refusals import RefusedError
+from ackwell.rescue.refusals import RefusedError, refuse_other_cluster
 from ackwell.sources import SourceKind
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def hold(connection: Connection, topic: str, subscription: str, journal: str | P
             "topic": topic,
             "subscription": subscription,
             "before": before,
-            "timeMs": int(time.time() * 1000),
+            "timeMs": clock_ms(),
         }
         write_file(journal, json.dumps(with_sha256(value)).encode(), new=True)
     if before != HOLD:

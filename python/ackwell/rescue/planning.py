@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -32,8 +33,8 @@ from ackwell.json_values import object_in
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.protocol.topic_name import TopicName
-from ackwell.rescue.refusals import RefusedError
-from ackwell.sources import SourceKind
+from ackwell.rescue.refusals import RefusedError, refuse_other_cluster
+from ackwell.sources import SourceKind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell.broker.broker_settings import BrokerSettings
@@ -148,7 +149,8 @@ class Plan:
                 unknown=tuple(value["notKnown"]),
             )
         except (KeyError, TypeError, ValueError, AckwellError) as error:
-            raise StatsError(f"not {SourceKind.PLAN}: {error!r}", source) from None
+            message = wrong_kind(SourceKind.PLAN, SourceKind.PLAN, detail=f": {error!r}")
+            raise StatsError(message, source) from None
 
 
 def plan(
@@ -236,19 +238,12 @@ def remaining(plan: Plan, live: Snapshot) -> tuple[PositionRangeSet, AckSetMappi
 
 def commands(entries: PositionRangeSet, ack_sets: AckSetMapping) -> Iterator[Acknowledgment]:
     """Yield the contents of the acknowledgment commands for the given entries and ack sets."""
-    ids: Acknowledgment = []
-    for position in entries.positions():
-        ids.append((position, ()))
-        if len(ids) == IDS_A_COMMAND:
-            yield ids
-            ids = []
-    for position, words in ack_sets.items():
-        ids.append((position, tuple(words)))
-        if len(ids) == IDS_A_COMMAND:
-            yield ids
-            ids = []
-    if ids:
-        yield ids
+    ids: Iterator[tuple[Position, tuple[int, ...]]] = chain(
+        ((position, ()) for position in entries.positions()),
+        ((position, tuple(words)) for position, words in ack_sets.items()),
+    )
+    while command := list(islice(ids, IDS_A_COMMAND)):
+        yield command
 
 
 def attachable_type(
@@ -293,12 +288,6 @@ def known_settings(*settings: BrokerSettings | None) -> list[BrokerSettings]:
     if not known:
         raise RefusedError("limit-unknown")
     return known
-
-
-def refuse_other_cluster(what: str, then: str | None, now: str | None) -> None:
-    """Raise `RefusedError` if the cluster names `then` and `now` are both known and differ."""
-    if None not in (then, now) and then != now:
-        raise RefusedError("other-cluster", what=what, then=then, now=now)
 
 
 def is_internal(subscription: str) -> bool:

@@ -11,7 +11,7 @@ from ackwell.errors import StatsError
 from ackwell.object_paths import local_path
 from ackwell.rescue.checksums import read_with_sha256, with_sha256
 from ackwell.rescue.planning import Plan
-from ackwell.sources import SourceKind
+from ackwell.sources import SourceKind, wrong_kind
 
 if TYPE_CHECKING:
     from ackwell.rescue.refusals import RefusedError
@@ -42,5 +42,5 @@ def read_plans(file: str | Path) -> list[Plan]:
     """Return the plans in a plan file. Raises `StatsError` if the file is not a plan file."""
     plans = read_with_sha256(local_path(file), SourceKind.PLAN, PLAN_VERSION, key="plans")["plans"]
     if not isinstance(plans, list):
-        raise StatsError(f"not {SourceKind.PLAN}", str(file))
+        raise StatsError(wrong_kind(SourceKind.PLAN, SourceKind.PLAN), str(file))
     return [Plan.of_json(each, str(file)) for each in plans]

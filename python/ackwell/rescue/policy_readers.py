@@ -22,6 +22,7 @@ from datetime import datetime
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from ackwell.broker.dates import clock_ms
 from ackwell.cluster.admin import REQUESTS_AT_ONCE, topic_path
 from ackwell.cluster.endpoint import NoAnswerError
 from ackwell.errors import AckwellError, StatsError
@@ -190,7 +191,7 @@ def _lag(admin: Admin, namespace: str, brokers: list[str], owners: list[str]) ->
         reason = "expected the time since which a reader has been connected"
         raise StatsError(reason, admin.endpoint.address(path)) from None
     # `__change_events` was loaded before the first of the readers connected.
-    if (now_ms or time.time() * 1000) - min(since_ms, default=inf) >= _RECONNECTED_MS:
+    if (now_ms or clock_ms()) - min(since_ms, default=inf) >= _RECONNECTED_MS:
         return ""
     return (
         f"{len(brokers) - len(readers)} of the {len(brokers)} brokers may have an old copy of the "

@@ -24,6 +24,12 @@ Wait until they have ended'
         super().__init__(f"{words['message'].format(**values)}. {self.remedy}")
 
 
+def refuse_other_cluster(what: str, then: str | None, now: str | None) -> None:
+    """Raise `RefusedError` if the cluster names `then` and `now` are both known and differ."""
+    if None not in (then, now) and then != now:
+        raise RefusedError("other-cluster", what=what, then=then, now=now)
+
+
 @cache
 def texts() -> dict[str, dict[str, str]]:
     """Return a map from the code of each refusal to its message and remedy."""

@@ -17,6 +17,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ackwell.broker.dates import clock_ms
 from ackwell.broker.stats import UnreadableSource
 from ackwell.cluster.scalable import is_scalable
 from ackwell.errors import AckwellError, StatsError
@@ -135,7 +136,7 @@ class Watch:
             for topic, subscription in self._plans.keys() - one.checked:
                 refusal = RefusedError("not-watched", subscription=subscription, topic=topic)
                 yield self._refused_plan(self._plans[topic, subscription], refusal)
-            counts.complete_round_ms = _now_ms()
+            counts.complete_round_ms = clock_ms()
         if self._restores:
             yield from self._restore(one)
         counts.at_risk = sum(self._at_risk.values())
@@ -206,7 +207,7 @@ class Watch:
         elif decision.change is Transition.LOST:
             assert made is not None
             self.counts.losses += 1
-            self._folder.write_plan(made, _now_ms())
+            self._folder.write_plan(made, clock_ms())
             self._plans[name] = made
             one.checked.add(name)
             what = "" if self._restores else "; --yes restores them"
@@ -214,7 +215,7 @@ class Watch:
         elif decision.change is Transition.REFUSED:
             assert decision.refusal is not None
             self.counts.refused[decision.refusal.code] += 1
-            file = self._folder.keep_refused(name, _now_ms())
+            file = self._folder.keep_refused(name, clock_ms())
             yield self._refused(name, decision.refusal, file)
 
     def _check_plan(self, one: _Round, plan: Plan, live: Snapshot) -> Iterator[WatchEvent]:
@@ -265,7 +266,7 @@ class Watch:
     def _refused_plan(self, plan: Plan, refusal: RefusedError) -> WatchEvent:
         self.counts.refused[refusal.code] += 1
         del self._plans[plan.name]
-        return self._refused(plan.name, refusal, self._folder.refuse_plan(plan.name, _now_ms()))
+        return self._refused(plan.name, refusal, self._folder.refuse_plan(plan.name, clock_ms()))
 
     def _refused(self, name: Name, refusal: RefusedError, file: Path | None) -> WatchEvent:
         kept = "" if file is None else f" ({file})"
@@ -358,7 +359,3 @@ def _is_old(before: dict[str, Snapshot], now: dict[str, Snapshot]) -> bool:
     """
     times = [each.stats.time_ms or 0 for each in (*before.values(), *now.values())]
     return max(times, default=0) - min(times, default=0) > _REWRITE_MS
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -25,6 +25,7 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from ackwell.broker.dates import clock_ms
 from ackwell.broker.stats import UnreadableSource
 from ackwell.cursor.rules import existing
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
@@ -39,10 +40,9 @@ from ackwell.rescue.planning import (
     attachable_type,
     is_loaded_anew,
     plan,
-    refuse_other_cluster,
 )
 from ackwell.rescue.policy_readers import wait_until_read
-from ackwell.rescue.refusals import RefusedError
+from ackwell.rescue.refusals import RefusedError, refuse_other_cluster
 from ackwell.rescue.restoring import Report, apply, check_restored
 from ackwell.rescue.snapshot import Snapshot, dump, read_snapshots, settings_of, take
 from ackwell.sources import SourceKind
@@ -100,7 +100,7 @@ class Window:
         value = {
             "version": _VERSION,
             "cluster": cluster,
-            "timeMs": int(time.time() * 1000),
+            "timeMs": clock_ms(),
             "subscriptions": [list(name) for name in names],
         }
         write_file(self.file, json.dumps(with_sha256(value)).encode(), new=True)

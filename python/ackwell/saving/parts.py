@@ -15,11 +15,9 @@ from typing import Final, NamedTuple
 
 from ackwell.errors import CorruptStateError, NewerVersionError
 from ackwell.protocol.constants import COMPRESSIONS
+from ackwell.sources import STATE_MAGIC
 from ackwell.wire import Reader, varint
 
-# The first byte of an entry. As the tag of a field in Protocol Buffers, it would have the wire type 7, which
-# does not exist. No message of Protocol Buffers therefore starts with this byte.
-MAGIC: Final = b"\xd7"
 VERSION: Final = 1
 CHECKSUM: Final = struct.Struct(">I")
 
@@ -65,7 +63,7 @@ class Part(NamedTuple):
         flags |= COMPRESSIONS.index(save.compression) << COMPRESSION_SHIFT
         numbers = [self.entry_id, self.number, self.parts, len(save.bases)]
         numbers += [self.entry_id - base for base in save.bases]
-        header = MAGIC + bytes((VERSION, flags)) + b"".join(map(varint, numbers))
+        header = STATE_MAGIC + bytes((VERSION, flags)) + b"".join(map(varint, numbers))
         data = header + CHECKSUM.pack(self.checksum) * (self.parts > 1) + save.body
         return data + CHECKSUM.pack(zlib.crc32(data))
 
@@ -77,7 +75,7 @@ class Part(NamedTuple):
         `NewerVersionError` if a newer version of the format wrote the entry.
         """
         end = len(data) - CHECKSUM.size
-        if data[:1] != MAGIC or end < 3:
+        if data[:1] != STATE_MAGIC or end < 3:
             raise CorruptStateError("not an entry of a save", 0)
         if CHECKSUM.unpack_from(data, end)[0] != zlib.crc32(data[:end]):
             raise CorruptStateError("the checksum does not match", end)

@@ -25,8 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ackwell.errors import SchemaError
-from ackwell.regular_files import files_under
+from ackwell.regular_files import files_under, is_hidden
 from ackwell.replay import table_schemas
+from ackwell.sources import ANSWER_SUFFIXES, PARQUET_SUFFIX, STATE_SUFFIX, TRACE_SUFFIXES
 from ackwell.spark.schema import conform, spark_schema
 from ackwell.spark.tasks.source_rows import ReadParts
 from ackwell.spark.versions import is_at_least, require_spark, spark_errors
@@ -94,7 +95,7 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
 
     A folder may contain both kinds. The Parquet files may have different optional columns (`mergeSchema`).
     """
-    parquet = [path for path in paths if _may_contain(path, _PARQUET)]
+    parquet = [path for path in paths if _may_contain(path, (PARQUET_SUFFIX,))]
     traces = [path for path in paths if path not in parquet or contains(path, EventTrace.suffixes)]
     table = None
     if parquet:
@@ -119,9 +120,6 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
     return lines.unionByName(conform(table, table_schemas.EVENTS, "events"))
 
 
-_PARQUET = (".parquet",)
-
-
 def _may_contain(path: str, suffixes: tuple[str, ...]) -> bool:
     return "://" in path or path.endswith(suffixes) or contains(path, suffixes)
 
@@ -135,11 +133,7 @@ def contains(path: str, suffixes: tuple[str, ...]) -> bool:
 def _files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
     """Return the files under a folder with one of these suffixes. As in Spark, hidden files are skipped."""
     found = (file for file in files_under(folder) if file.name.endswith(suffixes))
-    return [file for file in found if not _is_hidden(file.relative_to(folder))]
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in path.parts)
+    return [file for file in found if not is_hidden(file, folder)]
 
 
 class _Files(DataSource):
@@ -212,7 +206,7 @@ class EventTrace(_Files):
 
     source = "ackwell_trace"
     table = table_schemas.EVENTS
-    suffixes = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+    suffixes = TRACE_SUFFIXES
     batches = ("ackwell.spark.tasks.source_rows", "event_batches")
 
 
@@ -221,7 +215,7 @@ class PulsarStats(_Files):
 
     source = "pulsar_stats"
     table = table_schemas.STATS
-    suffixes = (".json", ".json.gz")
+    suffixes = ANSWER_SUFFIXES
     batches = ("ackwell.spark.tasks.source_rows", "stats_batches")
 
 
@@ -233,7 +227,7 @@ class PulsarSaves(_Files):
 
     source = "pulsar_saves"
     table = table_schemas.SAVES
-    suffixes = (".bin",)
+    suffixes = (STATE_SUFFIX,)
     batches = ("ackwell.spark.tasks.source_rows", "saved_batches")
 
     def parts(self) -> list[str]:

@@ -10,6 +10,4 @@ from ackwell.store.sqlite import SqliteStore
 
 __all__ = ["MemoryLedger", "MemoryStore", "SqliteStore", "Store"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

@@ -21,7 +21,7 @@ from ackwell.subscription.sticky_key import (
     FROM_ZERO,
     SLOTS,
     HashRange,
-    murmur3_32,
+    positive_hash,
     sticky_key_hash,
 )
 
@@ -307,13 +307,13 @@ class FailoverRing(EqualByState):
     """
 
     def __init__(self, topic: str) -> None:
-        self._hash = murmur3_32(topic.encode()) & 0x7FFF_FFFF
+        self._hash = positive_hash(topic.encode())
 
     def active(self, names: Sequence[str]) -> int:
         """Return the index of the active consumer in `names`. `names` must be sorted."""
         ring: dict[int, int] = {}
         for index, name in enumerate(names):
             for point in range(RING_POINTS):
-                ring[murmur3_32(f"{name}{point}".encode()) & 0x7FFF_FFFF] = index
+                ring[positive_hash(f"{name}{point}".encode())] = index
         at_or_above = [point for point in ring if point >= self._hash]
         return ring[min(at_or_above or ring)]

@@ -59,7 +59,7 @@ def sticky_key_hash(
         key = keyless_key(producer_name, sequence_id)
     data = NO_KEY if key is None else key.encode() if isinstance(key, str) else key
     first, last = slots
-    return (murmur3_32(data) & 0x7FFF_FFFF) % (last - first + 1) + first or 1
+    return positive_hash(data) % (last - first + 1) + first or 1
 
 
 def keyless_key(producer_name: str, sequence_id: int) -> bytes:
@@ -69,6 +69,11 @@ def keyless_key(producer_name: str, sequence_id: int) -> bytes:
     b'p-7'
     """
     return f"{producer_name}-{sequence_id}".encode()
+
+
+def positive_hash(data: bytes) -> int:
+    """Return the 31-bit hash of `data` that Pulsar uses: `murmur3_32` without the sign bit."""
+    return murmur3_32(data) & 0x7FFF_FFFF
 
 
 def murmur3_32(data: bytes) -> int:
