@@ -56,7 +56,7 @@ impl BitSet {
     }
 }
 
-crate::methods::structure_methods! { BitSet, 0, "Return a set of the same bits and limit.", {
+crate::methods::structure_methods! { BitSet, 0, attached, "Return a set of the same bits and limit.", {
     #[new]
     #[pyo3(
         signature = (bits = None, /, *, limit = Int(LIMIT_DEFAULT as i64)),

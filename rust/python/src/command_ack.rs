@@ -50,7 +50,7 @@ pub(crate) fn decode_command_ack<'py>(py: Python<'py>, data: &[u8]) -> PyResult<
         words.map(|words| words.into_pyarray(py)),
         others,
         command.validation_error,
-        command.properties,
+        PyTuple::new(py, command.properties)?,
         command.transaction_most_bits.zip(command.transaction_least_bits),
         command.request_id,
         PyBytes::new(py, &command.unknown_fields),

@@ -41,8 +41,7 @@ macro_rules! delayed_index {
             }
         }
 
-        #[pymethods]
-        impl $class {
+        $crate::methods::structure_methods!($class, 0, detached, "Return an independent copy.", {
             /// Add a message; return whether it was new.
             ///
             /// Raises `ValueError` for an integer outside int64 or outside the domain of the class.
@@ -165,25 +164,10 @@ macro_rules! delayed_index {
                 self.0.detached(py, |index| index.shrink_to_fit());
             }
 
-            /// The bytes allocated on the heap.
-            #[getter]
-            fn nbytes(&self, py: Python<'_>) -> usize {
-                self.0.locked(py).heap_bytes()
-            }
-
-            fn __sizeof__(&self, py: Python<'_>) -> usize {
-                size_of::<Self>() + self.nbytes(py)
-            }
-
             /// Return every message as three int64 arrays, in the order of `pop_due`.
             fn to_arrays<'py>(&self, py: Python<'py>) -> PyResult<$crate::delayed::Columns<'py>> {
                 let columns = self.0.detached(py, |index| index.to_columns());
                 Ok($crate::delayed::arrays(py, columns.map_err($crate::convert::raise)?))
-            }
-
-            /// Check the invariants; `AssertionError` names the one that is broken.
-            fn validate(&self, py: Python<'_>) -> PyResult<()> {
-                $crate::convert::valid(self.0.detached(py, |index| index.validate()))
             }
 
             fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyIterator>> {
@@ -215,17 +199,8 @@ macro_rules! delayed_index {
                 format!("<{} {settings}{comma}{} messages>", stringify!($class), index.len())
             }
 
-            fn __copy__(&self, py: Python<'_>) -> Self {
-                Self::of(self.0.detached(py, |index| index.clone()))
-            }
-
-            /// Return an independent copy.
-            fn copy(&self, py: Python<'_>) -> Self {
-                self.__copy__(py)
-            }
-
             $($own)*
-        }
+        });
     };
 }
 

@@ -59,7 +59,7 @@ impl Ledgers {
 /// The positional and keyword arguments of `__new__` that create an equal directory.
 type NewArguments<'py> = ((Vec<(i64, i64)>,), Bound<'py, PyDict>);
 
-crate::methods::structure_methods! { Ledgers, 0, "Return an independent copy.", {
+crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independent copy.", {
     #[new]
     #[pyo3(
         signature = (entries=None, *, open=true, trimmed_before=Int(0)),

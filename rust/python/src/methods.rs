@@ -3,17 +3,17 @@
 //! PyO3 allows one `#[pymethods]` block for each class. So a macro defines the whole block: the shared methods and the
 //! methods of the class.
 
-/// Defines the methods of `$class`. Its field `$field` is the `Shared` structure. `$copy` is the docstring of the
-/// method `copy`.
+/// Defines the methods of `$class`. Its field `$field` is the `Shared` structure. `$run` is the method of `Shared` that
+/// runs `copy` and `validate`: `attached` or `detached`. `$copy` is the docstring of the method `copy`.
 macro_rules! structure_methods {
-    ($class:ident, $field:tt, $copy:literal, { $($own:tt)* }) => {
+    ($class:ident, $field:tt, $run:ident, $copy:literal, { $($own:tt)* }) => {
         #[pymethods]
         impl $class {
             $($own)*
 
             #[doc = $copy]
             fn copy(&self, py: Python<'_>) -> Self {
-                Self::of(self.$field.locked(py).clone())
+                Self::of(self.$field.$run(py, |structure| structure.clone()))
             }
 
             fn __copy__(&self, py: Python<'_>) -> Self {
@@ -36,7 +36,7 @@ macro_rules! structure_methods {
 
             /// Check the invariants; raise `AssertionError` if one does not hold.
             fn validate(&self, py: Python<'_>) -> PyResult<()> {
-                $crate::convert::valid(self.$field.locked(py).validate())
+                $crate::convert::valid(self.$field.$run(py, |structure| structure.validate()))
             }
         }
     };
@@ -45,7 +45,7 @@ macro_rules! structure_methods {
 /// Defines the methods of a mapping; see [`structure_methods`].
 macro_rules! mapping_methods {
     ($class:ident, $field:tt, $copy:literal, { $($own:tt)* }) => {
-        $crate::methods::structure_methods!($class, $field, $copy, {
+        $crate::methods::structure_methods!($class, $field, attached, $copy, {
             $($own)*
 
             /// Return a view of the keys.

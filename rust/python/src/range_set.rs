@@ -53,7 +53,7 @@ impl PositionRangeSet {
     }
 }
 
-crate::methods::structure_methods! { PositionRangeSet, 0,
+crate::methods::structure_methods! { PositionRangeSet, 0, attached,
     "Return an independent copy. The time is that of a copy of the memory.", {
     #[new]
     #[pyo3(signature = (ranges=None))]

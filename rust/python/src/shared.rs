@@ -14,6 +14,11 @@ use crate::forks;
 pub(crate) use lock::Shared;
 
 impl<T: Send> Shared<T> {
+    /// Locks the structure and runs a scalar call.
+    pub(crate) fn attached<R>(&self, py: Python<'_>, call: impl FnOnce(&mut T) -> R) -> R {
+        call(&mut self.locked(py))
+    }
+
     /// Locks the structure and runs a batch detached from the interpreter.
     pub(crate) fn detached<R: Send>(
         &self,
