@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -43,9 +44,48 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].partition(".")[0]
 
 
+POSITIONAL_MAX = 8
+
+
+class Statements(NamedTuple):
+    """The parts of a file that the tests check, also those inside functions."""
+
+    imports: list[ast.AST]
+    """The imports at run time."""
+    typing_imports: list[ast.AST]
+    """The imports only for types."""
+    classes: list[str]
+    positional: list[str]
+    """The calls and functions with more than `POSITIONAL_MAX` positional arguments."""
+
+
+def positional(nodes: Iterable[ast.AST]) -> list[str]:
+    """Return the lines of calls and functions with more than `POSITIONAL_MAX` positional arguments.
+
+    `self` and `cls` do not count. The fields of a dataclass count, unless it takes them by keyword only.
+    """
+    found = []
+    for node in nodes:
+        if not isinstance(node, ast.expr | ast.stmt):
+            continue
+        names: list[str | None] = []
+        if isinstance(node, ast.Call):
+            names = [None for _ in node.args]
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            names = [each.arg for each in (*node.args.posonlyargs, *node.args.args)]
+        elif isinstance(node, ast.ClassDef) and any(
+            "dataclass" in (text := ast.unparse(each)) and "kw_only=True" not in text
+            for each in node.decorator_list
+        ):
+            fields = [ast.unparse(each.annotation) for each in node.body if isinstance(each, ast.AnnAssign)]
+            names = [*fields[: fields.index("KW_ONLY")]] if "KW_ONLY" in fields else [*fields]
+        if len(names) - (names[:1] in (["self"], ["cls"])) > POSITIONAL_MAX:
+            found.append(f"line {node.lineno}")
+    return found
+
+
 @cache
-def statements(path: Path) -> tuple[list[ast.AST], list[ast.AST]]:
-    """Return the imports of a file, also inside functions: those at run time and those only for types."""
+def statements(path: Path) -> Statements:
     nodes = list(ast.walk(ast.parse(path.read_text())))
     blocks = [
         node
@@ -54,14 +94,18 @@ def statements(path: Path) -> tuple[list[ast.AST], list[ast.AST]]:
     ]
     for_types = {id(node) for block in blocks for node in ast.walk(block)}
     imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
-    return [node for node in imports if id(node) not in for_types], [
-        node for node in imports if id(node) in for_types
-    ]
+    return Statements(
+        [node for node in imports if id(node) not in for_types],
+        [node for node in imports if id(node) in for_types],
+        [node.name for node in nodes if isinstance(node, ast.ClassDef)],
+        positional(nodes),
+    )
 
 
 def imported(path: Path, *, typing: bool = False) -> Iterator[str]:
     """Return the imports of a file at run time, or with `typing` those only for types."""
-    for node in statements(path)[typing]:
+    found = statements(path)
+    for node in found.typing_imports if typing else found.imports:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module == "ackwell":
@@ -115,13 +159,39 @@ def test_a_room_imports_only_what_is_above_it(typing: bool) -> None:
 def test_each_class_and_each_module_has_its_own_name() -> None:
     modules = Counter(path.stem for path in files() if not path.stem.startswith("__"))
     assert [name for name, count in modules.items() if count > 1] == []
-    classes = Counter(
-        node.name
-        for path in files()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    )
+    classes = Counter(name for path in files() for name in statements(path).classes)
     assert [name for name, count in classes.items() if count > 1] == []
+
+
+def test_no_call_has_more_than_eight_positional_arguments() -> None:
+    paths = [*files(), PACKAGE / "_native.pyi"]
+    found = [f"{path.relative_to(PACKAGE)}: {line}" for path in paths for line in statements(path).positional]
+    assert found == [], (
+        "pass them by keyword, after `*` in the definition, or group those that belong together"
+    )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "f(0, 1, 2, 3, 4, 5, 6, 7, *others)",
+        "def f(a, b, c, d, e, /, f, g, h, i=0): ...",
+        "class A:\n    def f(self, a, b, c, d, e, f, g, h, i): ...",
+        "@dataclass(frozen=True)\nclass A:\n    " + "; ".join(f"a{number}: int" for number in range(9)),
+    ],
+)
+def test_nine_positional_arguments_are_found(code: str) -> None:
+    def count(code: str) -> int:
+        return len(positional(ast.walk(ast.parse(code))))
+
+    assert count(code) == 1
+    for by_name in (
+        code.replace("7, *others", "*others, i=8"),
+        code.replace("h, i", "h, *, i"),
+        code.replace("frozen", "kw_only"),
+        code.replace("a8:", "_: KW_ONLY; a8:"),
+    ):
+        assert count(by_name) == (by_name == code)
 
 
 def test_up_to_the_subscription_there_is_no_clock_no_file_and_no_thread() -> None:

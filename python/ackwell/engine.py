@@ -42,7 +42,7 @@ class AckFields(NamedTuple):
     """The message ids that have other fields than a position and an ack set. Each has the index of its
     row."""
     validation_error: int | None
-    properties: list[tuple[str, int]]
+    properties: tuple[tuple[str, int], ...]
     transaction: tuple[int, int] | None
     """The transaction id: its most significant 64 bits, then its least significant 64 bits."""
     request_id: int | None

@@ -131,9 +131,9 @@ def test_events_have_numbers_in_their_order_and_publishes_of_one_moment_are_one_
     recorder.record_publish("u", (4, 1), 1)
     clock.advance(1)
     recorder.record_publish("u", (4, 2), 1)
-    recorder.record_run("t", "s", Kind.DISPATCH, "c", [3, 3], [0, 1], [1, 5], [0, 2])
-    recorder.record_run("t", "s", Kind.DISPATCH, "c", [], [])
-    recorder.record_run("t", "s", Kind.ACK, "c", [3], [1])
+    recorder.record_run("t", "s", Kind.DISPATCH, "c", ([3, 3], [0, 1], [1, 5], [0, 2]))
+    recorder.record_run("t", "s", Kind.DISPATCH, "c", ([], []))
+    recorder.record_run("t", "s", Kind.ACK, "c", ([3], [1]))
     recorder.record("t", "", Kind.GAP, detail="x")
     found = recorder.events()
     assert [event.sequence for event in found] == list(range(1, 11))
@@ -168,7 +168,7 @@ def test_the_oldest_events_go_first() -> None:
         recorder.record("t", "s", Kind.ACK, (3, number))
     assert [event.entry_id for event in recorder.events()] == [2, 3, 4, 5, 6]
     # A run is dropped as a whole.
-    recorder.record_run("t", "s", Kind.ACK, "c", [4, 4, 4], [0, 1, 2])
+    recorder.record_run("t", "s", Kind.ACK, "c", ([4, 4, 4], [0, 1, 2]))
     assert [event.entry_id for event in recorder.events()] == [5, 6, 0, 1, 2]
     recorder.record("t", "s", Kind.ACK, (5, 0))
     recorder.record("t", "s", Kind.ACK, (5, 1))

@@ -438,7 +438,7 @@ def _description_of(document: Any) -> str:
     return f"a JSON {type(document).__name__} without `cursors`; {HOW_TO}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """One answer about a topic, split into its parts; a missing part is empty."""
 
@@ -472,20 +472,20 @@ class Answer:
             internal = {**internal, "ledgers": []}
         sizes = ledger_sizes(internal)
         return cls(
-            topic_of(internal) or name,
-            source,
-            internal,
-            object_of(answer, "stats"),
-            object_of(answer, "cursor"),
-            object_of(answer, "policies"),
-            object_of(answer, "backlogs"),
-            info,
-            persisted_only,
-            ledgers_are_cut,
-            sizes,
-            _ledgers(sizes),
-            _time(answer, "t"),
-            owner if isinstance(owner := answer.get("owner"), str) else None,
+            topic=topic_of(internal) or name,
+            source=source,
+            internal=internal,
+            stats=object_of(answer, "stats"),
+            memory=object_of(answer, "cursor"),
+            policies=object_of(answer, "policies"),
+            backlogs=object_of(answer, "backlogs"),
+            info=info,
+            persisted_only=persisted_only,
+            ledgers_are_cut=ledgers_are_cut,
+            sizes=sizes,
+            ledgers=_ledgers(sizes),
+            time_ms=_time(answer, "t"),
+            owner=owner if isinstance(owner := answer.get("owner"), str) else None,
         )
 
 

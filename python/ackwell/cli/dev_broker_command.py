@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def dev_broker(
+    *,
     port: Annotated[
         int,
         typer.Option(min=0, max=65_535, metavar="PORT", help="The port for clients; 0 for any free port."),

@@ -114,6 +114,7 @@ def _print_code(entry: Code) -> None:
 
 @options.with_admin_options
 def doctor(
+    *,
     sources: Annotated[
         list[str] | None,
         typer.Argument(

@@ -109,6 +109,7 @@ class RestartKind(StrEnum):
 
 
 def admin_client(
+    *,
     admin: Annotated[
         str | None,
         typer.Option(

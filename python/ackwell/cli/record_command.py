@@ -20,6 +20,7 @@ class FileFormat(StrEnum):
 
 
 def record(
+    *,
     broker: Annotated[str, typer.Option(metavar="URL", help="The broker: pulsar://… or pulsar+ssl://….")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write.")],
     listen: Annotated[

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def replay(
+    *,
     sources: options.Traces,
     spark: Annotated[bool, typer.Option("--spark", help="Replay with Spark on this machine.")] = False,
     output: options.Format = options.OutputFormat.TABLE,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 @options.with_admin_options
 def upgrade_check(
+    *,
     to: Annotated[
         str,
         typer.Option(metavar="VERSION", help="The release after the upgrade or downgrade, such as 5.0.1."),

@@ -30,6 +30,7 @@ UNITS: Final = {
 
 @options.with_admin_options
 def what_if(
+    *,
     move: Annotated[MoveKind, typer.Argument(metavar="MOVE", help=", ".join(MoveKind) + ".")],
     source: Annotated[
         str, typer.Argument(metavar="TOPIC", help="With --admin a topic; else an answer of `stats-internal`.")

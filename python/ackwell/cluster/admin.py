@@ -504,7 +504,9 @@ class Admin:
             return UnreadableSource(error.source, topic, error.reason)
         policies, backlogs = self._policies(path, internal, stats), self._backlogs(path, stats)
         owner, info = self._owner(topic, answer), self._info(path, internal)
-        return TopicAnswer(topic, source, answer.time_ms, internal, stats, policies, backlogs, owner, info)
+        return TopicAnswer(
+            topic, source, answer.time_ms, internal, stats, policies, backlogs, owner=owner, info=info
+        )
 
     def _info(self, path: str, internal: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the answer of `info-internal` if any cursor has no open ledger, otherwise an empty answer.

@@ -110,44 +110,46 @@ class BrokerFile:
         most, least = (None, None) if entry.transaction is None else map(str, entry.transaction)
         self._write(
             "INSERT OR REPLACE INTO entry VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            topic,
-            ledger_id,
-            entry_id,
-            entry.data,
-            entry.batch_size,
-            entry.publish_ms,
-            entry.deliver_at_ms,
-            most,
-            least,
-            entry.marker,
+            (
+                topic,
+                ledger_id,
+                entry_id,
+                entry.data,
+                entry.batch_size,
+                entry.publish_ms,
+                entry.deliver_at_ms,
+                most,
+                least,
+                entry.marker,
+            ),
         )
 
     def trim(self, topic: str, before_ledger_id: int) -> None:
         """Delete all ledgers of a topic with ids below `before_ledger_id`."""
-        self._write("DELETE FROM entry WHERE topic = ? AND ledger < ?", topic, before_ledger_id)
+        self._write("DELETE FROM entry WHERE topic = ? AND ledger < ?", (topic, before_ledger_id))
 
     def forget_topic(self, name: str) -> None:
         """Delete all entries, cursors and facts of a topic."""
         for table in ("entry", "cursor", "fact"):
-            self._write(f"DELETE FROM {table} WHERE topic = ?", name)
+            self._write(f"DELETE FROM {table} WHERE topic = ?", (name,))
 
     def cursor(self, topic: str, saved: SavedCursor) -> None:
         """Write the state of one subscription."""
         state, properties = saved.info.encode("compact"), json.dumps(saved.properties)
         row = topic, saved.subscription, saved.type, properties, state
-        self._write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?, ?, ?)", *row)
+        self._write("INSERT OR REPLACE INTO cursor VALUES (?, ?, ?, ?, ?)", row)
 
     def forget_cursor(self, topic: str, subscription: str) -> None:
         """Delete the state of one subscription."""
-        self._write("DELETE FROM cursor WHERE topic = ? AND subscription = ?", topic, subscription)
+        self._write("DELETE FROM cursor WHERE topic = ? AND subscription = ?", (topic, subscription))
 
     def put(self, kind: str, topic: str, name: str, value: Any) -> None:
         """Write a fact. The value is stored as JSON. For a fact about the broker, `topic` is empty."""
-        self._write("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)", kind, topic, name, json.dumps(value))
+        self._write("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)", (kind, topic, name, json.dumps(value)))
 
     def delete(self, kind: str, topic: str, name: str) -> None:
         """Delete a fact."""
-        self._write("DELETE FROM fact WHERE kind = ? AND topic = ? AND name = ?", kind, topic, name)
+        self._write("DELETE FROM fact WHERE kind = ? AND topic = ? AND name = ?", (kind, topic, name))
 
     def commit(self) -> None:
         """Commit all changes.
@@ -189,7 +191,7 @@ class BrokerFile:
         rows = self._rows("SELECT name, value FROM fact WHERE kind = ? AND topic = ?", kind, topic)
         return {name: json.loads(value) for name, value in rows}
 
-    def _write(self, statement: str, *values: Any) -> None:
+    def _write(self, statement: str, values: tuple[Any, ...]) -> None:
         with self._errors():
             if not self._connection.in_transaction:
                 self._connection.execute("BEGIN IMMEDIATE")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackwell.replay.events import Event, Kind
@@ -34,17 +33,13 @@ class EventRun(NamedTuple):
     kind: Kind
     time_ms: int
     consumer: str | None
-    ledger_ids: Sequence[int]
-    entry_ids: Sequence[int]
-    batch_sizes: Sequence[int] | None
-    redelivery_counts: Sequence[int] | None
+    columns: Sequence[Sequence[int]]
+    """The ledger ids, the entry ids, optionally the batch sizes, and optionally the redelivery counts."""
 
     def events(self) -> Iterator[Event]:
         """Yield one event for each entry."""
-        sizes = repeat(None) if self.batch_sizes is None else self.batch_sizes
-        counts = repeat(None) if self.redelivery_counts is None else self.redelivery_counts
-        rows = zip(self.ledger_ids, self.entry_ids, sizes, counts)  # noqa: B905  # `repeat` is endless
-        for number, (ledger_id, entry_id, size, count) in enumerate(rows):
+        for number, (ledger_id, entry_id, *others) in enumerate(zip(*self.columns, strict=True)):
+            size, count, *_ = *others, None, None
             yield Event(
                 self.topic,
                 self.subscription,
@@ -106,9 +101,8 @@ class Recorder:
             or len(sizes) >= EVENT_RUN_MAX
         ):
             ledger_ids, entry_ids, sizes = [], [], []
-            run = EventRun(
-                sequence, topic, "", Kind.PUBLISH, now_ms, None, ledger_ids, entry_ids, sizes, None
-            )
+            columns = ledger_ids, entry_ids, sizes
+            run = EventRun(sequence, topic, "", Kind.PUBLISH, now_ms, None, columns)
             self._published = run, ledger_ids, entry_ids, sizes
             rows.append(run)
         ledger_ids.append(position[0])
@@ -123,29 +117,15 @@ class Recorder:
         subscription: str,
         kind: Kind,
         consumer: str,
-        ledger_ids: Sequence[int],
-        entry_ids: Sequence[int],
-        batch_sizes: Sequence[int] | None = None,
-        redelivery_counts: Sequence[int] | None = None,
+        columns: Sequence[Sequence[int]],
     ) -> None:
         """Record the same kind of event for many entries as one `EventRun`."""
-        if not ledger_ids:
+        count = len(columns[0])
+        if not count:
             return
-        self._rows.append(
-            EventRun(
-                self._sequence + 1,
-                topic,
-                subscription,
-                kind,
-                self._clock.now_ms(),
-                consumer,
-                ledger_ids,
-                entry_ids,
-                batch_sizes,
-                redelivery_counts,
-            )
-        )
-        self._sequence += len(ledger_ids)
+        now_ms = self._clock.now_ms()
+        self._rows.append(EventRun(self._sequence + 1, topic, subscription, kind, now_ms, consumer, columns))
+        self._sequence += count
         if self._sequence - self._forgotten > self._max:
             self._forget()
 
@@ -164,4 +144,4 @@ class Recorder:
         """Drop the oldest events until at most `max_events` are left."""
         while self._rows and self._sequence - self._forgotten > self._max:
             row = self._rows.popleft()
-            self._forgotten += len(row.ledger_ids) if isinstance(row, EventRun) else 1
+            self._forgotten += len(row.columns[0]) if isinstance(row, EventRun) else 1

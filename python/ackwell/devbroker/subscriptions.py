@@ -547,17 +547,13 @@ class TopicSubscription:
                 ack_set = columns.ack_set(row) or None
                 self.record(kind, position, consumer=consumer.name, ack_set=ack_set, transaction=transaction)
 
-    def record_run(self, kind: Kind, consumer: ConnectedConsumer, *columns: Sequence[int] | None) -> None:
+    def record_run(self, kind: Kind, consumer: ConnectedConsumer, *columns: Sequence[int]) -> None:
         """Record the same kind of event for many entries.
 
-        `columns` are the ledger ids, the entry ids, the batch sizes and the redelivery counts.
+        `columns` are the columns of an `EventRun`.
         """
         self.content.shared.recorder.record_run(
-            self.content.full_name,
-            self.name,
-            kind,
-            consumer.name,
-            *columns,  # type: ignore[arg-type]
+            self.content.full_name, self.name, kind, consumer.name, columns
         )
 
     def record(self, kind: Kind, position: tuple[int, int] | None = None, **fields: Any) -> None:

@@ -102,16 +102,16 @@ def _in_entry(topic: Topic, position: Position, entry: LogEntry) -> Iterable[Mes
         rows = [(index, *each) for index, each in enumerate(read_batch(metadata, body))]
     for index, about, data in rows:
         yield Message(
-            data,
-            about.partition_key if about.HasField("partition_key") else None,
-            {each.key: each.value for each in about.properties},
-            str(topic.name),
-            position,
-            index,
-            metadata.producer_name,
-            about.sequence_id,
-            metadata.publish_time,
-            entry.deliver_at_ms,
+            data=data,
+            key=about.partition_key if about.HasField("partition_key") else None,
+            properties={each.key: each.value for each in about.properties},
+            topic=str(topic.name),
+            position=position,
+            batch_index=index,
+            producer=metadata.producer_name,
+            sequence_id=about.sequence_id,
+            publish_ms=metadata.publish_time,
+            deliver_at_ms=entry.deliver_at_ms,
         )
 
 

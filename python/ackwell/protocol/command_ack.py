@@ -177,13 +177,13 @@ class AckColumns(NamedTuple):
     None if no id has an ack set."""
     ack_set_words: NDArray[np.int64] | None
     """The words of the ack sets of all ids, one ack set after the other."""
-    others: Mapping[int, MessageId]
+    others: Mapping[int, MessageId] = {}
     """Maps a row to its `MessageId`, if the id has further fields than the position and the ack set."""
-    validation_error: ValidationError | None
-    properties: tuple[tuple[str, int], ...]
-    transaction: TransactionId | None
-    request_id: int | None
-    unknown_fields: bytes
+    validation_error: ValidationError | None = None
+    properties: tuple[tuple[str, int], ...] = ()
+    transaction: TransactionId | None = None
+    request_id: int | None = None
+    unknown_fields: bytes = b""
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -195,18 +195,33 @@ class AckColumns(NamedTuple):
         `CorruptStateError` with the offset of the error if the bytes are not a command. Raises `LimitError`
         for a batch of more than `ack_sets.BATCH_SIZE_MAX` messages.
         """
-        fields = decode_command_ack(data)
-        error, transaction = fields.validation_error, fields.transaction
+        (
+            consumer_id,
+            is_cumulative,
+            ledger_ids,
+            entry_ids,
+            starts,
+            words,
+            others,
+            error,
+            properties,
+            transaction,
+            request_id,
+            unknown_fields,
+        ) = decode_command_ack(data)
         return cls(
-            fields.consumer_id,
-            AckType.CUMULATIVE if fields.cumulative else AckType.INDIVIDUAL,
-            *fields[2:6],
-            {row: _message_id(each) for row, each in fields.others} if fields.others else {},
+            consumer_id,
+            AckType.CUMULATIVE if is_cumulative else AckType.INDIVIDUAL,
+            ledger_ids,
+            entry_ids,
+            starts,
+            words,
+            {row: _message_id(each) for row, each in others} if others else {},
             None if error is None else ValidationError(error),
-            tuple(fields.properties),
-            None if transaction is None else TransactionId(*transaction),
-            fields.request_id,
-            fields.unknown_fields,
+            properties=properties,
+            transaction=None if transaction is None else TransactionId(*transaction),
+            request_id=request_id,
+            unknown_fields=unknown_fields,
         )
 
     @classmethod
@@ -218,8 +233,7 @@ class AckColumns(NamedTuple):
         words: NDArray[np.int64],
     ) -> Self:
         """Return an individual acknowledgment that has these columns. Its other fields are empty."""
-        individual = AckType.INDIVIDUAL
-        return cls(0, individual, ledger_ids, entry_ids, starts, words, {}, None, (), None, None, b"")
+        return cls(0, AckType.INDIVIDUAL, ledger_ids, entry_ids, starts, words)
 
     @classmethod
     def of(cls, command: CommandAck) -> Self:
@@ -229,10 +243,10 @@ class AckColumns(NamedTuple):
             AckType(command.ack_type),
             *_columns(command.message_ids),
             command.validation_error,
-            command.properties,
-            command.transaction,
-            command.request_id,
-            command.unknown_fields,
+            properties=command.properties,
+            transaction=command.transaction,
+            request_id=command.request_id,
+            unknown_fields=command.unknown_fields,
         )
 
     def with_message_ids(self, messages: Sequence[MessageId]) -> Self:

@@ -241,13 +241,13 @@ class ConnectionObserver:
     def _message(self, command: Any, data: bytes) -> None:
         consumer = self._consumers.get(command.consumer_id)
         if consumer is not None:
-            position = position_of(command.message_id)
-            known = self._recording.published_entries.get((consumer.topic, *position))
+            topic, subscription, name, _type, number, _durable = consumer
+            position, ack_set = position_of(command.message_id), command.ack_set
+            known = self._recording.published_entries.get((topic, *position))
             if known is None:
                 metadata = read_metadata(data)
                 known = PublishedEntry(metadata.num_messages_in_batch, metadata.partition_key or None)
-                self._recording.note_entry(consumer.topic, position, known, data)
-            topic, subscription, name, _type, number, _durable = consumer
+                self._recording.note_entry(topic, position, known, data)
             self._recording.record_entry(
                 topic,
                 subscription,
@@ -255,14 +255,14 @@ class ConnectionObserver:
                 position,
                 name,
                 known,
-                ack_set=tuple(command.ack_set) or None,
+                ack_set=tuple(ack_set) if ack_set else None,
                 redelivery_count=command.redelivery_count,
             )
             acked = self._recording.acked_entries.get((topic, subscription))
             if acked and (before := acked.get(position)) is not None:
                 if before.ack_set is None:
                     del acked[position]
-                if before.consumers < number and before.is_in(command.ack_set, known.batch_size):
+                if before.consumers < number and before.is_in(ack_set, known.batch_size):
                     self._on_contradiction(command.consumer_id, consumer, position, before)
 
     def _ack(self, command: Any, _: bytes) -> None:

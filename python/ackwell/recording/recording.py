@@ -145,11 +145,7 @@ class Recording:
         redelivery_count: int | None = None,
         transaction: str | None = None,
     ) -> None:
-        """Record a publish or a delivery of an entry.
-
-        This method is called for every message. It builds the event with positional arguments, because
-        keyword arguments take twice as long.
-        """
+        """Record a publish or a delivery of an entry."""
         self._sequence += 1
         self._write(
             Event(
@@ -161,14 +157,12 @@ class Recording:
                 consumer,
                 ids[0],
                 ids[1],
-                None,
-                published[0],
-                ack_set,
-                published[1],
-                None,
-                deliver_at_ms,
-                redelivery_count,
-                transaction,
+                batch_size=published[0],
+                ack_set=ack_set,
+                key=published[1],
+                deliver_at_ms=deliver_at_ms,
+                redelivery_count=redelivery_count,
+                transaction=transaction,
             )
         )
 

@@ -86,19 +86,19 @@ class BatchReader:
         kinds = self._kinds(batch, constants)
         ledger_ids, entry_ids = integers("ledger_id"), integers("entry_id")
         return Columns(
-            self._texts(batch, "topic", constants),
-            self._texts(batch, "subscription", constants),
-            kinds,
-            _nulls(batch) if ledger_ids is None else ledger_ids,
-            _nulls(batch) if entry_ids is None else entry_ids,
-            sequences,
-            integers("batch_index"),
-            integers("batch_size"),
-            starts_ends,
-            words,
-            self._files(batch, constants),
-            self._transactions(batch, constants),
-            _settings(batch, constants, kinds),
+            topics=self._texts(batch, "topic", constants),
+            subscriptions=self._texts(batch, "subscription", constants),
+            kinds=kinds,
+            ledger_ids=_nulls(batch) if ledger_ids is None else ledger_ids,
+            entry_ids=_nulls(batch) if entry_ids is None else entry_ids,
+            sequences=sequences,
+            batch_indexes=integers("batch_index"),
+            batch_sizes=integers("batch_size"),
+            ack_sets=starts_ends,
+            words=words,
+            files=self._files(batch, constants),
+            transactions=self._transactions(batch, constants),
+            settings=_settings(batch, constants, kinds),
         )
 
     def _texts(

@@ -77,19 +77,19 @@ class Columns(NamedTuple):
             numbers = np.arange(len(self.ledger_ids))[rows].tolist()
             settings = {new: settings[row] for new, row in enumerate(numbers) if row in settings}
         return Columns(
-            named(self.topics),
-            named(self.subscriptions),
-            named(self.kinds),
-            selected(self.ledger_ids),
-            selected(self.entry_ids),
-            selected(self.sequences),
-            selected(self.batch_indexes),
-            selected(self.batch_sizes),
-            self.ack_sets and (selected(self.ack_sets[0]), selected(self.ack_sets[1])),
-            self.words,
-            named(self.files),
-            named(self.transactions),
-            settings,
+            topics=named(self.topics),
+            subscriptions=named(self.subscriptions),
+            kinds=named(self.kinds),
+            ledger_ids=selected(self.ledger_ids),
+            entry_ids=selected(self.entry_ids),
+            sequences=selected(self.sequences),
+            batch_indexes=selected(self.batch_indexes),
+            batch_sizes=selected(self.batch_sizes),
+            ack_sets=self.ack_sets and (selected(self.ack_sets[0]), selected(self.ack_sets[1])),
+            words=self.words,
+            files=named(self.files),
+            transactions=named(self.transactions),
+            settings=settings,
         )
 
     def rows_of(self, kinds: frozenset[str]) -> Ints:
@@ -125,12 +125,11 @@ class Columns(NamedTuple):
 def columns_of(events: Sequence[Event]) -> Columns:
     """Return events as columns."""
     topics, subscriptions, transactions, files = Names(), Names([""]), Names([""]), Names()
-    integers = {
-        name: np.array(
-            [NULL if (value := getattr(event, name)) is None else value for event in events], np.int64
-        )
-        for name in ("ledger_id", "entry_id", "sequence", "batch_index", "batch_size")
-    }
+
+    def integers(name: str) -> Ints:
+        values = [NULL if (value := getattr(event, name)) is None else value for event in events]
+        return np.array(values, np.int64)
+
     sets = [event.ack_set for event in events]
     ends = np.cumsum([len(words or ()) for words in sets], dtype=np.int64)
     starts = ends - np.array([len(words or ()) for words in sets], np.int64)
@@ -142,19 +141,19 @@ def columns_of(events: Sequence[Event]) -> Columns:
         return np.array([known.number(name or "") for name in names], np.int32), known
 
     return Columns(
-        numbered(topics, (event.topic for event in events)),
-        numbered(subscriptions, (event.subscription for event in events)),
-        (np.array([codes[event.kind.value] for event in events], np.int32), kinds),
-        integers["ledger_id"],
-        integers["entry_id"],
-        integers["sequence"],
-        integers["batch_index"],
-        integers["batch_size"],
-        (starts, ends),
-        np.array([word for words in sets for word in words or ()], np.int64),
-        numbered(files, (event.file for event in events)),
-        numbered(transactions, (event.transaction for event in events)),
-        {
+        topics=numbered(topics, (event.topic for event in events)),
+        subscriptions=numbered(subscriptions, (event.subscription for event in events)),
+        kinds=(np.array([codes[event.kind.value] for event in events], np.int32), kinds),
+        ledger_ids=integers("ledger_id"),
+        entry_ids=integers("entry_id"),
+        sequences=integers("sequence"),
+        batch_indexes=integers("batch_index"),
+        batch_sizes=integers("batch_size"),
+        ack_sets=(starts, ends),
+        words=np.array([word for words in sets for word in words or ()], np.int64),
+        files=numbered(files, (event.file for event in events)),
+        transactions=numbered(transactions, (event.transaction for event in events)),
+        settings={
             row: event.detail
             for row, event in enumerate(events)
             if event.kind is Kind.META and event.detail is not None

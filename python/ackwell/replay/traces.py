@@ -149,18 +149,18 @@ def _columns(read: dict[str, Any], names: Sequence[list[str]], path: str) -> Col
     topics, subscriptions, transactions = names
     has_sets = len(read["words"]) or (read["set_starts"] >= 0).any()
     return Columns(
-        (read["topics"], topics),
-        (read["subscriptions"], subscriptions),
-        (read["kinds"], _KINDS),
-        read["ledger_ids"],
-        read["entry_ids"],
-        read["sequences"],
-        _unless_null(read["batch_indexes"]),
-        _unless_null(read["batch_sizes"]),
-        (read["set_starts"], read["set_ends"]) if has_sets else None,
-        read["words"],
-        (None, [path]),
-        (read["transactions"], transactions) if len(transactions) > 1 else None,
+        topics=(read["topics"], topics),
+        subscriptions=(read["subscriptions"], subscriptions),
+        kinds=(read["kinds"], _KINDS),
+        ledger_ids=read["ledger_ids"],
+        entry_ids=read["entry_ids"],
+        sequences=read["sequences"],
+        batch_indexes=_unless_null(read["batch_indexes"]),
+        batch_sizes=_unless_null(read["batch_sizes"]),
+        ack_sets=(read["set_starts"], read["set_ends"]) if has_sets else None,
+        words=read["words"],
+        files=(None, [path]),
+        transactions=(read["transactions"], transactions) if len(transactions) > 1 else None,
     )
 
 

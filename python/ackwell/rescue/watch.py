@@ -53,7 +53,7 @@ class WatchEvent(NamedTuple):
     is_error: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class WatchCounts:
     """The counters of a watch since its start, and the values of its last round."""
 

@@ -308,7 +308,12 @@ class Journal:
             self._delta_bytes += size
             return SaveResult("delta", len(entries), size)
         self._newest = Recovery(
-            None, self._form, first_id, last_id, full_bytes=size, entry_id=last_id, last_id=last_id
+            form=self._form,
+            full_first_id=first_id,
+            full_last_id=last_id,
+            full_bytes=size,
+            entry_id=last_id,
+            last_id=last_id,
         )
         self._link = link_now
         self._deltas = self._delta_bytes = 0

@@ -46,7 +46,7 @@ class SkippedEntry(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """The result of a recovery: the state, and which entries were read, skipped or damaged."""
 
@@ -279,7 +279,7 @@ class _StoreSearch:
             next_id = steps[-1].bases.pop(0)
         full_bytes = self.bytes - before
         return Recovery(
-            delta.replay(state, [step.change for step in reversed(steps)]) if steps else state,
+            position_info=delta.replay(state, [step.change for step in reversed(steps)]) if steps else state,
             form=state.form,
             full_first_id=first_id,
             full_last_id=next_id,

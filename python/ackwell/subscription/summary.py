@@ -33,7 +33,7 @@ class ConsumerSummary:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary(DrawableValue):
     """The counters of one subscription at one time."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -57,6 +57,7 @@ class Request:
     """The path as the client sent it, with percent escapes."""
     query: Mapping[str, str]
     body: bytes = b""
+    _: KW_ONLY
     headers: Mapping[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     """The values of the route's path parameters, by name."""
