@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ackwell import Cursor, Ledgers, Position, PositionInfo
-from ackwell.cursor.cursor_state import CursorState, size_in
+from ackwell import Cursor, Ledgers, Position, PositionInfo, PositionRangeSet
+from ackwell.cursor.cursor_state import CursorState, existing, size_in
 
 
 def test_a_state_is_a_copy_that_later_acknowledgments_do_not_change() -> None:
@@ -27,3 +27,11 @@ def test_a_form_that_cannot_hold_all_of_a_state_has_no_size_of_it() -> None:
     info = PositionInfo(3, 5, redelivery_counts={(3, 7): 1})
     assert size_in(info, "pulsar-ranges") is None
     assert size_in(info, "compact") == len(info.encode("compact"))
+
+
+def test_only_entries_that_exist_are_left() -> None:
+    ranges = PositionRangeSet([(3, -1, 30), (4, -1, 2), (5, 3, 9)])
+    assert str(existing(ranges, Ledgers({3: 20, 5: 5}))) == "[(3:-1..3:19],(5:3..5:4]]"
+    assert str(existing(ranges, Ledgers({3: 31, 4: 3, 5: 10}))) == str(ranges)
+    assert len(existing(ranges, Ledgers())) == 0
+    assert ranges.cardinality == 31 + 3 + 6

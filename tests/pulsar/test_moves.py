@@ -20,7 +20,8 @@ from ackwell import Position
 from ackwell.broker.stats import SubscriptionStats, from_answer
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
-from ackwell.cursor.rules import acknowledged, existing
+from ackwell.cursor.cursor_state import existing
+from ackwell.cursor.rules import acknowledged
 from ackwell.diagnosis.what_if import EARLIEST, LATEST, Move, MoveEffect, MoveKind, what_if
 from ackwell.errors import StatsError
 from tests.pulsar import kit

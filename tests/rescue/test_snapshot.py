@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from ackwell import PositionRangeSet
 from ackwell.broker.stats import UnreadableSource
 from ackwell.cluster.admin import BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST
-from ackwell.cursor.rules import existing
 from ackwell.errors import StatsError
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
@@ -160,14 +158,6 @@ def test_a_cursor_that_cannot_be_read_is_named_and_the_other_one_is_there(tmp_pa
     )
     assert isinstance(own, Snapshot)
     assert (own.shown, own.type, own.consumers) == ({}, None, [])
-
-
-def test_only_entries_that_exist_are_left() -> None:
-    ranges = PositionRangeSet([(3, -1, 30), (4, -1, 2), (5, 3, 9)])
-    assert str(existing(ranges, [(3, 20), (5, 5)])) == "[(3:-1..3:19],(5:3..5:4]]"
-    assert str(existing(ranges, {3: 31, 4: 3, 5: 10}.items())) == str(ranges)
-    assert len(existing(ranges, [])) == 0
-    assert ranges.cardinality == 31 + 3 + 6
 
 
 def test_a_digest_is_of_everything_that_a_plan_follows_from() -> None:

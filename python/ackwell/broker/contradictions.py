@@ -19,7 +19,7 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ackwell.cursor.rules import existing
+from ackwell.cursor.cursor_state import existing
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 

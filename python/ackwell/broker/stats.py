@@ -40,8 +40,7 @@ from ackwell.broker.fields import (
 from ackwell.broker.info import is_info, ledgers_of, persisted_cursor
 from ackwell.broker.names import INTERNAL_SUBSCRIPTIONS, decoded_name, subscription_name
 from ackwell.cursor.ack_sets import from_words, to_words
-from ackwell.cursor.cursor_state import AckSetMapping, CursorState
-from ackwell.cursor.rules import existing
+from ackwell.cursor.cursor_state import AckSetMapping, CursorState, existing
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX
 from ackwell.object_paths import AnyPath, any_path, require_paths

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from ackwell.broker.batch_sizes import Bounds, CountedAckSets
 from ackwell.broker.codes import codes
-from ackwell.cursor.cursor_state import CursorState, size_in
+from ackwell.cursor.cursor_state import CursorState, existing, size_in
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 
@@ -100,27 +100,20 @@ class MemoryState(CursorState):
         mark-delete position moves past an ack set, the ack set stays in memory until the next write.
         """
         mark_delete, ranges, ledgers = state.mark_delete_position, state.individually_deleted, state.ledgers
-        existing = ranges.copy()
-        existing.remove_up_to(*mark_delete)
-        if ledgers is not None:
-            for ledger_id in existing.ledger_ids():
-                try:
-                    entries = ledgers.entries(ledger_id)
-                except KeyError:
-                    entries = 0
-                existing.remove_range(ledger_id, entries - 1, INT64_MAX)
+        beyond = ranges.copy() if ledgers is None else existing(ranges, ledgers)
+        beyond.remove_up_to(*mark_delete)
         ack_sets = state.batch_deleted or {}
         if isinstance(ack_sets, CountedAckSets):
             # `CountedAckSets` contain no ack set of a wholly acknowledged entry, so there are no obsolete
             # ones.
-            return cls(mark_delete, ranges, ack_sets, ledgers, existing=existing)
+            return cls(mark_delete, ranges, ack_sets, ledgers, existing=beyond)
         partial = {
             Position(*p): tuple(ack_sets[p])
             for p in sorted(ack_sets)
             if Position(*p) > mark_delete and p not in ranges
         }
         covered = tuple(sorted(Position(*p) for p in ack_sets if Position(*p) <= mark_delete))
-        return cls(mark_delete, ranges, partial, ledgers, existing=existing, covered=covered)
+        return cls(mark_delete, ranges, partial, ledgers, existing=beyond, covered=covered)
 
     def presumed_ledger(self) -> CursorLedger:
         """Return `open` if any entry is wholly acknowledged, else `none`.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ackwell._native import AckSets
 from ackwell.errors import StateTooLargeError
+from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -60,6 +61,18 @@ class CursorState:
             "individuallyDeletedMessages": str(self.individually_deleted),
             "batchDeletedIndexes": ack_sets_to_json(self.batch_deleted or {}),
         }
+
+
+def existing(ranges: PositionRangeSet, ledgers: Ledgers) -> PositionRangeSet:
+    """Return the positions in `ranges` for which the ledgers have an entry. O(ranges · log(ledgers))."""
+    found = ranges.copy()
+    for ledger_id in found.ledger_ids():
+        try:
+            entries = ledgers.entries(ledger_id)
+        except KeyError:
+            entries = 0
+        found.remove_range(ledger_id, entries - 1, INT64_MAX)
+    return found
 
 
 def ack_sets_to_json(sets: AckSetMapping) -> dict[str, tuple[int, ...]]:

@@ -605,15 +605,6 @@ def acknowledged(
     return acked
 
 
-def existing(ranges: PositionRangeSet, ledgers: Iterable[tuple[int, int]]) -> PositionRangeSet:
-    """Return the positions in `ranges` for which the ledgers have an entry. O(ranges)."""
-    entries = dict(ledgers)
-    found = ranges.copy()
-    for ledger_id in found.ledger_ids():
-        found.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
-    return found
-
-
 def last_existing(ledgers: Ledgers, position: Position) -> Position | None:
     """Return the last existing entry at or before a position; None if there is none. O(log ledgers)."""
     if ledgers.contains(*position):

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ackwell.broker.dates import date_of
-from ackwell.cursor.rules import existing
+from ackwell.cursor.cursor_state import existing
 from ackwell.errors import StatsError
 from ackwell.position import Position
 

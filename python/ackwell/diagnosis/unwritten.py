@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackwell.broker.batch_sizes import Bounds
 from ackwell.broker.contradictions import DumpPart
 from ackwell.broker.writes import entries_up_to
-from ackwell.cursor.rules import acknowledged, existing
+from ackwell.cursor.cursor_state import existing
+from ackwell.cursor.rules import acknowledged
 from ackwell.diagnosis.hidden import hidden_parts
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.broker.restart import acked_within
 from ackwell.cursor import Cursor
-from ackwell.cursor.rules import acknowledged, existing, last_existing
+from ackwell.cursor.cursor_state import existing
+from ackwell.cursor.rules import acknowledged, last_existing
 from ackwell.diagnosis.doctor import count_to_json
 from ackwell.errors import CorruptStateError, StatsError
 from ackwell.integers import INT64_MAX

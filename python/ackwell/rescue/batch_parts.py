@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ackwell._native import PositionRangeSet
 from ackwell.broker.writes import closes_to_ledger
-from ackwell.cursor.rules import existing
+from ackwell.cursor.cursor_state import existing
 from ackwell.diagnosis.hidden import hidden_parts
 from ackwell.errors import AckwellError
 from ackwell.rescue.planning import attachable_type, is_loaded_anew

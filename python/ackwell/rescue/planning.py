@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 
 from ackwell._native import Ledgers, PositionRangeSet
-from ackwell.cursor.cursor_state import AckSetMapping, CursorState
-from ackwell.cursor.rules import acknowledged, existing
+from ackwell.cursor.cursor_state import AckSetMapping, CursorState, existing
+from ackwell.cursor.rules import acknowledged
 from ackwell.errors import AckwellError, StatsError
 from ackwell.json_values import object_in
 from ackwell.position import Position

@@ -21,7 +21,8 @@ from ackwell.broker.names import decoded_name, same_subscription
 from ackwell.broker.stats import SubscriptionStats, UnreadableSource, from_answer, stats_files
 from ackwell.cluster.admin import CHANGED_TOPIC_REQUESTS, BrokerFacts, TopicAnswer
 from ackwell.cluster.collect import MANIFEST, manifest_facts
-from ackwell.cursor.rules import acknowledged, existing
+from ackwell.cursor.cursor_state import existing
+from ackwell.cursor.rules import acknowledged
 from ackwell.diagnosis.limits import RANGE_LIMIT
 from ackwell.errors import StatsError
 from ackwell.object_paths import require_paths

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from ackwell.cursor.rules import existing
+from ackwell.cursor.cursor_state import existing
 from ackwell.diagnosis.limits import limit_usage
 from ackwell.rescue.planning import Plan, age, age_between, is_loaded_anew, plan, remaining
 from ackwell.rescue.refusals import RefusedError

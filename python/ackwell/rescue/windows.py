@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackwell.broker.dates import clock_ms
 from ackwell.broker.stats import UnreadableSource
-from ackwell.cursor.rules import existing
+from ackwell.cursor.cursor_state import existing
 from ackwell.diagnosis.checkup import Checkup, JudgedBroker
 from ackwell.errors import AckwellError, StatsError
 from ackwell.protocol.constants import SubscriptionType

@@ -14,8 +14,8 @@ from ackwell import Ledgers, Position, PositionRangeSet
 from ackwell.cluster.admin import Admin
 from ackwell.cluster.endpoint import Endpoint
 from ackwell.cursor.ack_sets import all_messages, from_words, to_words
-from ackwell.cursor.cursor_state import CursorState
-from ackwell.cursor.rules import acknowledged, existing
+from ackwell.cursor.cursor_state import CursorState, existing
+from ackwell.cursor.rules import acknowledged
 from ackwell.protocol.constants import SubscriptionType
 from ackwell.rescue import Connection, RefusedError, apply, plan
 from tests.pulsar.live.client import Client, Delivered
