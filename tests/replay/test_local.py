@@ -92,7 +92,13 @@ def test_what_is_not_a_table_of_events_is_refused(table: Any, error: type[Except
 
 def test_every_file_that_can_be_replayed_has_no_problem(tmp_path: Path) -> None:
     EVENTS.to_parquet(tmp_path / "events.parquet")
+    # The lists are empty, so the type of their values is unknown.
+    empty = EVENTS.assign(topic="u", ack_set=[[]] * len(EVENTS))
+    empty.to_parquet(tmp_path / "empty.parquet")
     assert check_events([TRACES, tmp_path]) == []
+    typed = pa.array(empty["ack_set"], pa.list_(pa.int64()))
+    table = pa.Table.from_pandas(empty.drop(columns="ack_set")).append_column("ack_set", typed)
+    assert replay_events(empty).equals(replay_events(table))
     assert ackwell("events", "check", str(tmp_path)).code == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,9 +13,7 @@ from ackwell.replay.traces import trace_columns
 from ackwell.sources import PARQUET_SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ackwell.object_paths import AnyPath
 
@@ -60,7 +57,7 @@ def check_events(sources: Iterable[str | AnyPath]) -> list[Problem]:
 def _columns(path: AnyPath) -> Iterator[Problem]:
     import pyarrow.parquet as pq
 
-    from ackwell.replay.parquet import errors_naming, open_anywhere
+    from ackwell.replay.parquet import errors_naming, given_columns, open_anywhere
 
     try:
         with open_anywhere(str(path)) as source, errors_naming(str(path)):
@@ -71,35 +68,31 @@ def _columns(path: AnyPath) -> Iterator[Problem]:
     except EventError as error:
         yield Problem(str(path), "", error.reason, "write the file again")
         return
-    names = Counter(name.lower() for name in schema.names)
-    known, constants = table_schemas.EVENT_TYPES, path_columns(path)
-    for column in table_schemas.EVENTS:
-        if names[column.name] > 1:
-            yield Problem(str(path), column.name, "several columns differ in case only", "keep one of them")
-        elif names[column.name]:
-            field = schema.field(next(name for name in schema.names if name.lower() == column.name))
-            yield from _kind(str(path), column, field.type)
-        elif column.required and column.name not in {*constants, "sequence"}:
-            others = {name.lower(): name for name in schema.names if name.lower() not in known}
-            like = [others[name] for name in get_close_matches(column.name, others, 1)]
-            remedy = f"rename {like[0]!r} to it" if like else f"add it: {column.comment}"
-            yield Problem(str(path), column.name, "is missing", remedy)
-
-
-def _kind(source: str, column: table_schemas.Column, kind: pa.DataType) -> Iterator[Problem]:
-    import pyarrow as pa
-
-    is_time = pa.types.is_timestamp(kind)
-    if column.name.endswith("_ms") and is_time:
-        if kind.unit == "ns":
+    given = given_columns(schema)
+    others = {name.lower(): name for name in schema.names if name.lower() not in table_schemas.EVENT_COLUMNS}
+    for flaw in table_schemas.column_flaws(given, table_schemas.EVENTS, {*path_columns(path), "sequence"}):
+        yield Problem(str(path), flaw.column.name, *_explained(flaw, others))
+    for each in given:
+        if each.library_type.startswith("timestamp[ns") and each.name.lower() in _TIMES:
             remedy = 'Spark does not read it: write it with coerce_timestamps="ms"'
-            yield Problem(source, column.name, f"is {kind}", remedy)
-    elif not table_schemas.can_read(kind, column.type):
-        wanted = table_schemas.arrow_name(column.type)
-        remedy = f"cast it to {wanted}"
-        if is_time:
-            remedy = "number the events of a file in their order; put the time into time_ms"
-        yield Problem(source, column.name, f"is {kind}, expected {wanted}", remedy)
+            yield Problem(str(path), each.name.lower(), f"is {each.library_type}", remedy)
+
+
+_TIMES: Final = tuple(name for name in table_schemas.EVENT_COLUMNS if name.endswith("_ms"))
+
+
+def _explained(flaw: table_schemas.ColumnFlaw, others: Mapping[str, str]) -> tuple[str, str]:
+    """Return the problem and its remedy. `others` maps the lower-case names of unknown columns to names."""
+    if not flaw.found:
+        like = get_close_matches(flaw.column.name, others, 1)
+        return "is missing", f"rename {others[like[0]]!r} to it" if like else f"add it: {flaw.column.comment}"
+    if len(flaw.found) > 1:
+        return "several columns differ in case only", "keep one of them"
+    wanted = table_schemas.arrow_name(flaw.column.type)
+    remedy = f"cast it to {wanted}"
+    if flaw.found[0].type == "timestamp":
+        remedy = "number the events of a file in their order; put the time into time_ms"
+    return f"is {flaw.found[0].library_type}, expected {wanted}", remedy
 
 
 def _of_line(error: EventError) -> Problem:

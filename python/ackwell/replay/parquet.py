@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from ackwell.errors import EventError, SchemaError
+from ackwell.errors import EventError
 from ackwell.object_paths import ObjectPath, any_path, path_text
 from ackwell.replay import table_schemas
 from ackwell.replay.columns import COLUMNS, BatchReader, array_of, texts_of, with_columns
@@ -62,8 +62,8 @@ listed: it is always read, so that a batch has rows."""
 
 _ENCODED: Final = (*_NAMES, "kind", "transaction", "file")
 _OPTIONAL: Final = ("batch_index", "batch_size", "ack_set", "transaction", "detail", "file")
-_REQUIRED: Final = tuple(c.name for c in table_schemas.EVENTS if c.required and c.name != "sequence")
-_TYPES: Final = {name: kind for name, kind in table_schemas.EVENT_TYPES.items() if name in COLUMNS}
+_KINDS: Final = table_schemas.readable_types(table_schemas.EVENT_COLUMNS["kind"])
+_TABLE: Final = tuple(table_schemas.EVENT_COLUMNS[name] for name in COLUMNS)
 
 
 class RowGroups(NamedTuple):
@@ -151,7 +151,7 @@ class ParquetEvents:
         except BaseException:
             self.close()
             raise
-        self._columns = {field.name.lower(): field.name for field in schema if field.name.lower() in _TYPES}
+        self._columns = {field.name.lower(): field.name for field in schema if field.name.lower() in COLUMNS}
 
     def close(self) -> None:
         """Close the file."""
@@ -196,7 +196,7 @@ class ParquetEvents:
         if kind is not None:
             schema = self._parquet.schema_arrow
             index = schema.get_field_index(kind)
-            if index < 0 or not table_schemas.can_read(schema.field(index).type, _TYPES["kind"]):
+            if index < 0 or not _KINDS.fullmatch(_type_name(schema.field(index).type)):
                 # The column is ambiguous or has a wrong type. `check_columns` reports this before any read.
                 return frozenset()
         if kind is None:
@@ -379,30 +379,41 @@ def row_group_columns(
         yield from events.columns(groups.indexes, lean=lean, ordered=ordered)
 
 
-def check_columns(
-    schema: pa.Schema, path: str, constants: Mapping[str, str | None], types: Mapping[str, str] = _TYPES
-) -> None:
-    """Raise `SchemaError` if a required column is missing or a column cannot be read as its type in `types`.
+_INTEGERS: Final = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+_TYPE_NAMES: Final = {
+    **dict.fromkeys(_INTEGERS, "bigint"),
+    "null": "void",
+    "halffloat": "float",
+    "large_string": "string",
+}
+"""Maps an Arrow type to the name of its counterpart in Spark SQL, if the two names differ."""
 
-    The case of names does not matter.
-    """
-    wrong = []
-    found = set()
-    for field in schema:
-        name = field.name.lower()
-        if name not in types:
-            continue
-        if name in found:
-            wrong.append(f"two columns {name!r} differ in case only")
-        is_time = name.endswith("_ms") and pa.types.is_timestamp(field.type)
-        if not is_time and not table_schemas.can_read(field.type, types[name]):
-            wrong.append(f"column {field.name!r} is {field.type}, expected {types[name]}")
-        found.add(name)
-    wrong += [
-        f"column {name!r} is missing" for name in _REQUIRED if name not in found and name not in constants
+
+def _type_name(kind: pa.DataType) -> str:
+    """Return the name of an Arrow type in Spark SQL."""
+    if isinstance(kind, pa.DictionaryType):
+        return _type_name(kind.value_type)
+    if isinstance(kind, pa.ListType | pa.LargeListType):
+        return f"array<{_type_name(kind.value_type)}>"
+    name = str(kind)
+    return _TYPE_NAMES.get(name, name.partition("[")[0])
+
+
+def given_columns(schema: pa.Schema) -> list[table_schemas.GivenColumn]:
+    """Return the columns of an Arrow schema."""
+    return [
+        table_schemas.GivenColumn(field.name, str(field.type), _type_name(field.type)) for field in schema
     ]
-    if wrong:
-        raise SchemaError(f"{path}: {'; '.join(wrong)}")
+
+
+def check_columns(
+    schema: pa.Schema, path: str, constants: Mapping[str, str | None], table: table_schemas.Table = _TABLE
+) -> None:
+    """Raise `SchemaError` if a required column is missing or a column cannot be read as its type in `table`.
+
+    The path has the columns `constants`. Without a column `sequence`, rows are ordered by their numbers.
+    """
+    table_schemas.check_columns(path, given_columns(schema), table, {*constants, "sequence"})
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:

@@ -15,7 +15,7 @@ from ackwell.replay import table_schemas
 from ackwell.replay.columns import array_of, ndarray_of
 from ackwell.replay.events import Event, event_from_fields
 from ackwell.replay.parquet import ParquetEvents, check_columns, errors_naming
-from ackwell.replay.table_schemas import EVENT_TYPES
+from ackwell.replay.table_schemas import EVENT_COLUMNS
 
 if TYPE_CHECKING:
     from ackwell.object_paths import AnyPath
@@ -64,21 +64,21 @@ def _are_in_order(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> 
 
 
 def _batches(
-    path: AnyPath, constants: Mapping[str, str | None], names: Sequence[str] = tuple(EVENT_TYPES)
+    path: AnyPath, constants: Mapping[str, str | None], names: Sequence[str] = tuple(EVENT_COLUMNS)
 ) -> Iterator[pa.RecordBatch]:
     """Read the rows of a file with the columns of `_ROW_SCHEMA`. Columns that are not in `names` are null."""
     with ParquetEvents(str(path), constants) as opened:
         schema = opened.schema
         if schema is None:
             return
-        check_columns(schema, str(path), constants, EVENT_TYPES)
-        own = {field.name.lower(): field.name for field in schema if field.name.lower() in EVENT_TYPES}
+        check_columns(schema, str(path), constants, table_schemas.EVENTS)
+        own = {field.name.lower(): field.name for field in schema if field.name.lower() in EVENT_COLUMNS}
         # If the file has none of the columns, read any column, to get the number of rows.
         read = [own[name] for name in names if name in own] or schema.names[:1]
         before = 0
         for batch in opened.batches(None, read, rows=_ROWS):
             with errors_naming(str(path)):
-                columns = {name: _column(batch, name, own.get(name), constants) for name in EVENT_TYPES}
+                columns = {name: _column(batch, name, own.get(name), constants) for name in EVENT_COLUMNS}
             numbers = array_of(np.arange(before + 1, before + batch.num_rows + 1, dtype=np.int64))
             if not opened.has_sequence:
                 # Rows are ordered by their number in the file, and files by their path.
@@ -121,7 +121,7 @@ def _events(batch: pa.RecordBatch) -> Iterator[Event]:
     paths, rows = batch.column("path").to_pylist(), ndarray_of(batch.column("row")).tolist()
     with errors_naming(paths[0] if paths else ""):
         # `to_pylist` raises an error for text that is not Unicode.
-        found = batch.select(list(EVENT_TYPES)).to_pylist()
+        found = batch.select(list(EVENT_COLUMNS)).to_pylist()
     for fields, path, row in zip(found, paths, rows, strict=True):
         if fields["sequence"] is None:
             # Other rows of the file have a sequence, so this row has no place among them. A fold refuses

@@ -6,13 +6,15 @@ exist. A missing optional column reads as null.
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from ackwell.errors import EventError
+from ackwell.errors import EventError, SchemaError
 from ackwell.integers import INT64_MAX, NOT_INT64
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container, Iterable
 
     import pyarrow as pa
 
@@ -70,8 +72,8 @@ EVENTS: Final[Table] = (
     Column("file", "string", "the event's file; orders events of several files"),
 )
 """The table of events. It has a column for each field of `ackwell.replay.events.Event`, in the same order."""
-EVENT_TYPES: Final = {column.name: column.type for column in EVENTS}
-"""Maps the name of each event column to its type."""
+EVENT_COLUMNS: Final = {column.name: column for column in EVENTS}
+"""Maps the name of each event column to the column."""
 
 LEDGERS: Final[Table] = (
     Column("topic", "string", "the topic's name", required=True),
@@ -212,13 +214,18 @@ class ColumnType(NamedTuple):
     arrow: str
     spark: str
     """The name of the class in `pyspark.sql.types`."""
+    readable: str
+    """A pattern of the types that can be read as this type."""
 
+
+_INTEGERS: Final = "bigint|int|smallint|tinyint"
 
 COLUMN_TYPES: Final[dict[str, ColumnType]] = {
-    "string": ColumnType("string", "StringType"),
-    "bigint": ColumnType("int64", "LongType"),
-    "binary": ColumnType("binary", "BinaryType"),
-    "boolean": ColumnType("bool", "BooleanType"),
+    # Numbers are accepted as names. A collation is a part of a string type in Spark.
+    "string": ColumnType("string", "StringType", rf"string( collate \w+)?|{_INTEGERS}"),
+    "bigint": ColumnType("int64", "LongType", _INTEGERS),
+    "binary": ColumnType("binary", "BinaryType", "binary"),
+    "boolean": ColumnType("bool", "BooleanType", "boolean"),
 }
 """Maps each scalar type of `Column.type` to its names. `array<…>` and `map<…,…>` are built from scalars."""
 
@@ -269,7 +276,7 @@ def path_value(name: str, text: str | None) -> str | int | None:
 
     Raises `EventError` if an integer column has a text that is not an integer.
     """
-    if text is None or EVENT_TYPES[name] != "bigint":
+    if text is None or EVENT_COLUMNS[name].type != "bigint":
         return text
     try:
         value = int(text)
@@ -280,21 +287,75 @@ def path_value(name: str, text: str | None) -> str | int | None:
     return value
 
 
-def can_read(kind: pa.DataType, name: str) -> bool:
-    """Return whether a column of the Arrow type `kind` can be read as an event column of the type `name`.
+class GivenColumn(NamedTuple):
+    """A column of a file or DataFrame that is read as a table."""
 
-    An integer column is accepted for strings, because Spark reads a column without values as integers. A
-    double column is accepted for integers, because pandas writes integers with missing values as doubles.
+    name: str
+    library_type: str
+    """Its type, as its library prints it."""
+    type: str
+    """Its type, as Spark SQL prints it."""
+
+
+@cache
+def readable_types(column: Column) -> re.Pattern[str]:
+    """Return the pattern of the types, as Spark SQL prints them, that can be read as a column.
+
+    >>> [bool(readable_types(EVENTS[2]).fullmatch(kind)) for kind in ("bigint", "double", "string")]
+    [True, True, False]
     """
-    import pyarrow as pa
+    readable = build_type(
+        column.type, "({0.readable}|void)".format, "(array<{}>|void)".format, "(map<{},{}>|void)".format
+    )
+    if column.type == "bigint":
+        # pandas writes integers with missing values as doubles.
+        readable += "|float|double"
+    elif column.type.startswith("array<"):
+        # Spark reads a column without values as integers.
+        readable += "|int"
+    if column.name.endswith("_ms"):
+        readable += "|timestamp(_ntz)?"
+    return re.compile(readable)
 
-    if pa.types.is_dictionary(kind):
-        return can_read(kind.value_type, name)
-    if pa.types.is_null(kind):
-        return True
-    if name == "bigint":
-        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-    if name == "string":
-        return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind))
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    return bool(is_list and pa.types.is_integer(kind.value_type))
+
+class ColumnFlaw(NamedTuple):
+    """A column of a table that is missing, exists more than once, or has a type that cannot be read."""
+
+    column: Column
+    found: list[GivenColumn]
+    """The given columns with its name."""
+
+    def __str__(self) -> str:
+        if not self.found:
+            return f"column {self.column.name!r} is missing"
+        names = " and ".join(repr(each.name) for each in self.found)
+        if len(self.found) > 1:
+            return f"columns {names} differ in case only"
+        return f"column {names} is {self.found[0].library_type}, expected {self.column.type}"
+
+
+def column_flaws(
+    given: Iterable[GivenColumn], table: Table, elsewhere: Container[str] = ()
+) -> list[ColumnFlaw]:
+    """Return the flaws of the columns that are read as `table`. The case of names does not matter.
+
+    Columns in `elsewhere` may be missing.
+    """
+    by_name: dict[str, list[GivenColumn]] = {}
+    for each in given:
+        by_name.setdefault(each.name.lower(), []).append(each)
+    flaws = []
+    for column in table:
+        found = by_name.get(column.name, [])
+        is_missing = not found and column.required and column.name not in elsewhere
+        if is_missing or len(found) > 1 or (found and not readable_types(column).fullmatch(found[0].type)):
+            flaws.append(ColumnFlaw(column, found))
+    return flaws
+
+
+def check_columns(
+    what: str, given: Iterable[GivenColumn], table: Table, elsewhere: Container[str] = ()
+) -> None:
+    """Raise `SchemaError` with all flaws of `column_flaws`, if there are any. `what` names the source."""
+    if flaws := column_flaws(given, table, elsewhere):
+        raise SchemaError(f"{what}: {'; '.join(map(str, flaws))}")

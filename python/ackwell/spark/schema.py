@@ -11,25 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import functions as F  # noqa: N812 (the name that every Spark program uses)
 from pyspark.sql import types
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NullType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from ackwell.errors import SchemaError
 from ackwell.integers import INT64_MAX, NOT_INT64
 from ackwell.replay import table_schemas
 from ackwell.replay.columns import COLUMNS
@@ -37,9 +20,6 @@ from ackwell.replay.events import Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
-
-_INTEGERS: Final = (ByteType, ShortType, IntegerType, LongType)
-_DOUBLES: Final = (FloatType, DoubleType)
 
 
 def spark_schema(table: table_schemas.Table) -> StructType:
@@ -84,27 +64,13 @@ def conform(given: DataFrame, table: table_schemas.Table, what: str) -> DataFram
     in `table` are dropped. Doubles are read as integers; a double that is not a whole number fails the query
     when it runs. No job runs in this function. `what` names the DataFrame in the error.
     """
-    found: dict[str, list[StructField]] = {}
-    for field in given.schema:
-        found.setdefault(field.name.lower(), []).append(field)
-    wrong = []
-    columns = []
-    for column, field in zip(table, spark_schema(table), strict=True):
-        present = found.get(field.name, [])
-        if not present:
-            if column.required:
-                wrong.append(f"column {field.name!r} is missing")
-            columns.append(F.lit(None).cast(field.dataType).alias(field.name))
-        elif len(present) > 1:
-            wrong.append(f"columns {' and '.join(repr(each.name) for each in present)} differ in case only")
-        elif (read := _read(present[0], field)) is None:
-            kind = present[0].dataType.simpleString()
-            wrong.append(f"column {present[0].name!r} is {kind}, expected {field.dataType.simpleString()}")
-        else:
-            columns.append(read.alias(field.name))
-    if wrong:
-        raise SchemaError(f"{what}: {'; '.join(wrong)}")
-    return given.select(*columns)
+    kinds = ((field.name, field.dataType.simpleString()) for field in given.schema)
+    columns = [table_schemas.GivenColumn(name, kind, kind) for name, kind in kinds]
+    table_schemas.check_columns(what, columns, table)
+    present = {column.name.lower(): column for column in columns}
+    return given.select(
+        *(_read(present.get(field.name), field).alias(field.name) for field in spark_schema(table))
+    )
 
 
 def python_rows(events: DataFrame) -> DataFrame:
@@ -125,16 +91,18 @@ def python_rows(events: DataFrame) -> DataFrame:
     return rows
 
 
-def _read(present: StructField, field: StructField) -> Column | None:
-    """Return an expression that converts the column `present` to the type of `field`; None if impossible."""
+def _read(present: table_schemas.GivenColumn | None, field: StructField) -> Column:
+    """Return an expression that converts a column to the type of `field`; nulls if the column is missing."""
+    if present is None:
+        return F.lit(None).cast(field.dataType)
     value = F.col(f"`{present.name}`")
-    if _is_time(present.dataType) and field.name.endswith("_ms"):
+    if present.type.startswith("timestamp"):
         return F.unix_millis(value.cast("timestamp"))
-    if isinstance(present.dataType, _DOUBLES) and isinstance(field.dataType, LongType):
+    if present.type in ("float", "double"):
         return _from_doubles(present.name)
-    if isinstance(present.dataType, IntegerType) and isinstance(field.dataType, ArrayType):
+    if present.type == "int" and isinstance(field.dataType, ArrayType):
         return _nulls(present.name, field.dataType)
-    return value.cast(field.dataType) if _fits(present.dataType, field.dataType) else None
+    return value.cast(field.dataType)
 
 
 def _from_doubles(name: str) -> Column:
@@ -156,27 +124,3 @@ def _nulls(name: str, kind: DataType) -> Column:
     value = F.col(f"`{name}`")
     message = F.concat(F.lit(f"column {name!r} is not {kind.simpleString()}: "), value.cast("string"))
     return F.when(value.isNull(), F.lit(None).cast(kind)).otherwise(F.raise_error(message).cast(kind))
-
-
-def _is_time(present: DataType) -> bool:
-    return isinstance(present, TimestampType | TimestampNTZType)
-
-
-def _fits(present: DataType, expected: DataType) -> bool:
-    if isinstance(present, NullType):
-        # A column from the names of folders that is null for every file.
-        return True
-    if isinstance(expected, ArrayType):
-        return isinstance(present, ArrayType) and _fits(present.elementType, expected.elementType)
-    if isinstance(expected, MapType):
-        return (
-            isinstance(present, MapType)
-            and _fits(present.keyType, expected.keyType)
-            and _fits(present.valueType, expected.valueType)
-        )
-    if isinstance(expected, LongType):
-        return isinstance(present, _INTEGERS)
-    if isinstance(expected, StringType) and isinstance(present, _INTEGERS):
-        # Integers are accepted as names. Spark reads a column without values as integers.
-        return True
-    return type(present) is type(expected)
