@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ackwell import Cursor, Ledgers, Position, PositionInfo, PositionRangeSet
-from ackwell.cursor.cursor_state import CursorState, existing, size_in
+from ackwell.cursor.cursor_state import CursorState, backlog_beyond, existing, size_in
 
 
 def test_a_state_is_a_copy_that_later_acknowledgments_do_not_change() -> None:
@@ -35,3 +35,11 @@ def test_only_entries_that_exist_are_left() -> None:
     assert str(existing(ranges, Ledgers({3: 31, 4: 3, 5: 10}))) == str(ranges)
     assert len(existing(ranges, Ledgers())) == 0
     assert ranges.cardinality == 31 + 3 + 6
+
+
+def test_the_backlog_of_a_topic_without_later_entries_is_empty() -> None:
+    ledgers, none = Ledgers({3: 6, 5: 0}), PositionRangeSet()
+    assert backlog_beyond(ledgers, Position(3, 1), PositionRangeSet([(3, 2, 4)])) == 2
+    assert backlog_beyond(ledgers, Position(3, 5), none) == 0
+    assert backlog_beyond(ledgers, Position(5, -1), PositionRangeSet([(5, -1, 0)])) == 0
+    assert backlog_beyond(Ledgers(), Position(-1, -1), none) == 0

@@ -19,7 +19,7 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ackwell.cursor.cursor_state import existing
+from ackwell.cursor.cursor_state import backlog_beyond, existing
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 
@@ -160,14 +160,12 @@ class DumpFields:
     @cached_property
     def backlog_entries(self) -> int:
         """The number of existing entries after the mark-delete position that are not in a range."""
-        return self.entries_beyond - self._existing_ranges.cardinality if self.entries_beyond else 0
+        return backlog_beyond(self.ledgers, self.mark_delete, self._existing_ranges)
 
     @cached_property
     def entries_beyond(self) -> int:
         """The number of existing entries after the mark-delete position."""
-        if self.last is None or self.mark_delete >= self.last:
-            return 0
-        return self.ledgers.entries_between(self.mark_delete, self.last)
+        return 0 if self.last is None else self.ledgers.entries_between(self.mark_delete, self.last)
 
     @cached_property
     def _existing_ranges(self) -> PositionRangeSet:

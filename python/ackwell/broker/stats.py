@@ -40,7 +40,7 @@ from ackwell.broker.fields import (
 from ackwell.broker.info import is_info, ledgers_of, persisted_cursor
 from ackwell.broker.names import INTERNAL_SUBSCRIPTIONS, decoded_name, subscription_name
 from ackwell.cursor.ack_sets import from_words, to_words
-from ackwell.cursor.cursor_state import AckSetMapping, CursorState, existing
+from ackwell.cursor.cursor_state import AckSetMapping, CursorState, backlog_beyond, existing
 from ackwell.errors import CorruptStateError, LimitError, StatsError
 from ackwell.integers import INT64_MAX
 from ackwell.object_paths import AnyPath, any_path, require_paths
@@ -225,11 +225,8 @@ class SubscriptionStats(CursorState):
             return self.overview.backlog_entries
         if not (self.shows_acknowledgments and self.shows_ledgers):
             return None
-        last = self.ledgers.last_position
-        if last is None or self.mark_delete_position >= last:
-            return 0
-        beyond = self.ledgers.entries_between(self.mark_delete_position, last)
-        return beyond - existing(self.individually_deleted, self.ledgers).cardinality
+        acked = existing(self.individually_deleted, self.ledgers)
+        return backlog_beyond(self.ledgers, self.mark_delete_position, acked)
 
 
 class UnreadableSource(NamedTuple):

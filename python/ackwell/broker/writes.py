@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 
 from ackwell.broker.batch_sizes import Bounds, CountedAckSets
 from ackwell.broker.codes import codes
-from ackwell.cursor.cursor_state import CursorState, existing, size_in
+from ackwell.cursor.cursor_state import CursorState, backlog_beyond, existing, size_in
 from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 
@@ -423,13 +423,9 @@ def loses_hidden_ack_sets(
 
 def unacked_entries(state: MemoryState) -> int | None:
     """Count the entries that are not wholly acknowledged; None if the ledgers are not known."""
-    ledgers = state.ledgers
-    if ledgers is None:
+    if state.ledgers is None:
         return None
-    last = ledgers.last_position
-    if last is None or last <= state.mark_delete_position:
-        return 0
-    return ledgers.entries_between(state.mark_delete_position, last) - state.existing.cardinality
+    return backlog_beyond(state.ledgers, state.mark_delete_position, state.existing)
 
 
 def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:

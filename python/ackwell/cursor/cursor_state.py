@@ -75,6 +75,14 @@ def existing(ranges: PositionRangeSet, ledgers: Ledgers) -> PositionRangeSet:
     return found
 
 
+def backlog_beyond(ledgers: Ledgers, mark_delete: Position, acked: PositionRangeSet) -> int:
+    """Count the existing entries after `mark_delete` that are not in `acked`, a set of such entries."""
+    last = ledgers.last_position
+    if last is None or last <= mark_delete:
+        return 0
+    return ledgers.entries_between(mark_delete, last) - acked.cardinality
+
+
 def ack_sets_to_json(sets: AckSetMapping) -> dict[str, tuple[int, ...]]:
     """Return the ack sets as JSON values: each position as text, and the words of its ack set."""
     if not isinstance(sets, AckSets):
