@@ -83,6 +83,13 @@ def test_a_bad_subscription_is_a_row_and_with_strict_an_error() -> None:
             EventError,
             "batch_index contains a value that is not a 64-bit integer",
         ),
+        (
+            pa.Table.from_pandas(EVENTS).append_column(
+                "ack_set", pa.array([[2**64 - 1]] * 4, pa.list_(pa.uint64()))
+            ),
+            EventError,
+            "ack_set contains a value that is not a 64-bit integer",
+        ),
     ],
 )
 def test_what_is_not_a_table_of_events_is_refused(table: Any, error: type[Exception], message: str) -> None:

@@ -253,11 +253,16 @@ def _integers(batch: pa.RecordBatch, name: str) -> Ints | None:
     column = _column(batch, name)
     if column is None:
         return None
+    column = cast(name, column, pa.int64())
+    return _filled(column, NULL) if column.null_count else ndarray_of(column)
+
+
+def cast(name: str, column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return the column `name` with the type `kind`; raise `EventError` if an integer is outside int64."""
     try:
-        column = column.cast(pa.int64())
+        return column.cast(kind)
     except pa.ArrowInvalid as error:
         raise EventError(f"{name} {NOT_INT64}: {error}") from None
-    return _filled(column, NULL) if column.null_count else ndarray_of(column)
 
 
 def _filled(column: pa.Array, value: int) -> NDArray[Any]:
@@ -291,7 +296,7 @@ def _ack_sets(batch: pa.RecordBatch) -> tuple[tuple[Ints, Ints] | None, Ints | N
     if column.null_count:
         valid = np.frombuffer(column.buffers()[0], np.uint8)
         starts[np.unpackbits(valid, bitorder="little")[column.offset :][: len(column)] == 0] = NULL
-    words = column.values.cast(pa.int64())
+    words = cast("ack_set", column.values, pa.int64())
     # PyArrow can leave nulls in `values` that do not belong to any list.
     if words.null_count and column.flatten().null_count:
         raise EventError("an ack set contains null; expected signed 64-bit words")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ackwell.errors import EventError
-from ackwell.integers import INT64_MAX, NOT_INT64
+from ackwell.integers import INT64_MAX
 from ackwell.replay import table_schemas
-from ackwell.replay.columns import array_of, ndarray_of
+from ackwell.replay.columns import array_of, cast, ndarray_of
 from ackwell.replay.events import Event, event_from_fields
 from ackwell.replay.parquet import ParquetEvents, check_columns, errors_naming
 from ackwell.replay.table_schemas import EVENT_COLUMNS
@@ -106,11 +106,7 @@ def _column(
     if pa.types.is_timestamp(column.type):
         # `safe=False`: fractions of a millisecond are dropped.
         column = column.cast(pa.timestamp("ms", column.type.tz), safe=False)
-    try:
-        return column.cast(kind)
-    except pa.ArrowInvalid as error:
-        problem = NOT_INT64 if kind == pa.int64() else f"contains a value that is not {kind}"
-        raise EventError(f"{name} {problem}: {error}") from None
+    return cast(name, column, kind)
 
 
 def _repeated(value: str | int | None, count: int, kind: Any = None) -> pa.Array:
