@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from ackwell.cursor.cursor_state import CursorState
 from ackwell.diagnosis.checkup import JudgedBroker
 from ackwell.diagnosis.doctor import Verdict, diagnose
 from ackwell.diagnosis.upgrade import BrokerUpgrade, upgrade_of
+from ackwell.integers import INT64_MAX
 from ackwell.position import Position
 from ackwell.releases import RELEASES
+from ackwell.wire import bytes_field, int_field
 from tests.broker.answers import answer, holes
 from tests.broker.test_stats import internal, stats
 from tests.commands import ackwell
@@ -184,6 +187,23 @@ def test_a_ledger_list_has_the_bytes_of_its_fields() -> None:
     assert compressed.at_least == 0
     assert compressed.at_most is not None
     assert 0.3 * LIST_BYTES < compressed.at_most < LIST_BYTES
+    edges = [0, 1, 127, 128, 2**14 - 1, 2**14, 2**35, INT64_MAX]
+    sizes = tuple(
+        LedgerSize(ledger_id=ledger_id, entries=entries, size_bytes=size)
+        for ledger_id, entries, size in product(edges, edges, [0, 128, INT64_MAX])
+    )
+    listed = [(each.ledger_id, each.entries, each.size_bytes, 1 << 40) for each in sizes if each.entries]
+    new = bytes_field(1, int_field(1, INT64_MAX + 1) + int_field(4, 0))
+    expected = (
+        256
+        + len(new)
+        + sum(
+            len(bytes_field(1, b"".join(int_field(number, value) for number, value in enumerate(each, 1))))
+            for each in listed
+        )
+    )
+    tight = replace(older, metadata_node_bytes=1)
+    assert ledger_list_bytes(replace(found, ledger_sizes=sizes), tight) == Bounds(expected, expected)
     # Each property has a tag and a length, as its name and its value have.
     dump = ledgers()
     dump["internalStats"]["properties"] = {"owner": "shop\ud800"}
