@@ -700,6 +700,18 @@ def test_a_crash_that_undoes_a_seek_loses_no_acknowledgment(broker: Offline, cli
     assert restarted.messages == 0
 
 
+def test_a_crash_counts_only_messages_that_exist_as_lost(broker: Offline, client: Client) -> None:
+    client.produce()
+    client.subscribe()
+    for _ in range(2):
+        client.publish(num_messages_in_batch=3)
+    client.ack((0, 0, 0b110 | 1 << 40))
+    # The range of the second entry is written at once, together with the ack set of the first entry.
+    client.ack((0, 1))
+    client.ack((0, 0, 0b100))
+    assert broker.state.reload("crash", "pulsar").messages == 1
+
+
 def test_the_last_message_is_named_with_the_consumer_s_position(broker: Offline, client: Client) -> None:
     client.subscribe()
     empty = client.one(CommandType.GET_LAST_MESSAGE_ID, consumer_id=1, request_id=6)

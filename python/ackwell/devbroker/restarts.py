@@ -15,7 +15,7 @@ from ackwell import PositionInfo
 from ackwell.broker.batch_sizes import BatchSizes
 from ackwell.broker.restart import RestartLoss, restart_loss
 from ackwell.broker.writes import MemoryState, Restart, read_back
-from ackwell.cursor.ack_sets import from_words, to_words
+from ackwell.cursor.ack_sets import all_messages, from_words, to_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from ackwell import PositionRangeSet
     from ackwell.broker.broker_settings import BrokerSettings
     from ackwell.broker.writes import CursorLedger
+    from ackwell.cursor.cursor_state import AckSetMapping
     from ackwell.devbroker.subscriptions import TopicSubscription
+    from ackwell.position import Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +116,24 @@ def _loss(
 
     after = Cursor.from_position_info(info, source.cursor.ledgers, settings=source.cursor.settings)
     entries = source.cursor.acknowledged() - after.acknowledged()
-    partial = {p: words for p, words in source.cursor.batch_deleted.items() if not after.is_acked(*p)}
+    partial = {
+        p: from_words(words) for p, words in source.cursor.batch_deleted.items() if not after.is_acked(*p)
+    }
     # The messages of these entries and batches that are still acknowledged.
     kept = {
-        p: to_words(from_words(words) | from_words(partial.get(p, ())))
+        p: from_words(words) | partial.get(p, 0)
         for p, words in after.batch_deleted.items()
         if p in entries or p in partial
     }
-    acked = sizes.acked(entries.cardinality, partial, within=entries).at_least
-    return SubscriptionLoss(entries, acked - sizes.acked(0, kept).at_least, predicted)
+    acked = sizes.acked(entries.cardinality, _in_batches(partial, sizes), within=entries).at_least
+    still_acked = sizes.acked(0, _in_batches(kept, sizes)).at_least
+    return SubscriptionLoss(entries, acked - still_acked, predicted)
+
+
+def _in_batches(unacked: Mapping[Position, int], sizes: BatchSizes) -> AckSetMapping:
+    """Return the ack sets of the batches that have an acknowledged message.
+
+    A client may have sent bits after the last message of a batch. They are left out.
+    """
+    everything = {p: all_messages(sizes.of.get(p, 1)) for p in unacked}
+    return {p: to_words(bits & everything[p]) for p, bits in unacked.items() if everything[p] & ~bits}
