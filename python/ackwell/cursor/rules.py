@@ -28,7 +28,7 @@ from ackwell.cursor.cursor_state import CursorState
 from ackwell.drawing import DrawableValue, Drawing
 from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError
-from ackwell.integers import INT64_MAX, check_int64
+from ackwell.integers import INT64_MAX, check_int64, is_int64
 from ackwell.position import Position
 
 if TYPE_CHECKING:
@@ -648,5 +648,5 @@ def _checked_properties(properties: Mapping[str, int]) -> dict[str, int]:
     for name, value in properties.items():
         if not isinstance(name, str):
             raise TypeError(f"property name {name!r}; expected a string")
-        checked[name] = check_int64(f"property {name!r}", value)
+        checked[name] = value if is_int64(value) else check_int64(f"property {name!r}", value)
     return checked

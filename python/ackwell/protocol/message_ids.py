@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ackwell.integers import UINT64_MAX
 from ackwell.position import Position
 from ackwell.protocol import messages
 from ackwell.wire import signed64
@@ -24,7 +23,7 @@ def position_of(message_id: Any) -> Position:
 
 def message_id_of(position: tuple[int, int], *, partition: int = -1) -> Any:
     """Return a `MessageIdData` for a position."""
-    made = messages.MessageIdData(ledgerId=position[0] & UINT64_MAX, entryId=position[1] & UINT64_MAX)
+    made = messages.MessageIdData(ledgerId=position[0] % 2**64, entryId=position[1] % 2**64)
     if partition >= 0:
         made.partition = partition
     return made
