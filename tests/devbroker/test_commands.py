@@ -684,32 +684,46 @@ def test_a_seek_closes_the_consumers_and_moves_the_cursor(broker: Offline, clien
     refused(answer, ErrorCode.METADATA_ERROR, "Message id and message publish time were not present")
 
 
-def test_a_crash_that_undoes_a_seek_loses_no_acknowledgment(broker: Offline, client: Client) -> None:
-    client.produce()
-    client.publish(num_messages_in_batch=3)
-    client.subscribe()
-    client.ack((0, 0))
-    # The clock does not pass, so the broker writes neither the seek nor the acknowledgment after it.
-    client.ask(CommandType.SEEK, consumer_id=1, request_id=6, message_id={"ledgerId": 0, "entryId": 0})
-    client.subscribe()
-    client.ack((0, 0, 0b110))
-    cursor = broker.state.topics[ORDERS].subscriptions["s"].cursor
-    assert dict(cursor.batch_deleted) == {(0, 0): (0b110,)}
-    restarted = broker.state.reload("crash", "pulsar")
-    assert broker.state.topics[ORDERS].subscriptions["s"].cursor.is_acked(0, 0)
-    assert restarted.messages == 0
-
-
-def test_a_crash_counts_only_messages_that_exist_as_lost(broker: Offline, client: Client) -> None:
+@pytest.mark.parametrize(("written", "lost"), [((0, 0), 0), ((0, 0, 0b100), 1)])
+def test_a_crash_that_undoes_a_seek_loses_only_later_acknowledgments(
+    broker: Offline, client: Client, written: tuple[int, ...], lost: int
+) -> None:
     client.produce()
     client.subscribe()
     for _ in range(2):
         client.publish(num_messages_in_batch=3)
-    client.ack((0, 0, 0b110 | 1 << 40))
+    client.ack(written)
+    client.ack((0, 1))
+    # The clock does not pass, so the broker writes neither the seek nor the acknowledgment after it.
+    client.ask(CommandType.SEEK, consumer_id=1, request_id=6, message_id={"ledgerId": 0, "entryId": 0})
+    client.subscribe()
+    client.ack((0, 0, 0b011))
+    cursor = broker.state.topics[ORDERS].subscriptions["s"].cursor
+    assert dict(cursor.batch_deleted) == {(0, 0): (0b011,)}
+    assert broker.state.reload("crash", "pulsar").messages == lost
+    assert broker.state.topics[ORDERS].subscriptions["s"].cursor.is_acked(0, 0) == (lost == 0)
+
+
+@pytest.mark.parametrize(
+    ("batch", "written", "later", "lost"),
+    [
+        (3, (0, 0, 0b110), (0, 0), 2),
+        (3, (0, 0, 0b110 | 1 << 40), (0, 0, 0b100), 1),
+        (1, (0, 1), (0, 0, 0b1), 0),
+    ],
+)
+def test_a_crash_loses_the_messages_that_were_acknowledged_since_the_last_write(
+    broker: Offline, client: Client, batch: int, written: tuple[int, ...], later: tuple[int, ...], lost: int
+) -> None:
+    client.produce()
+    client.subscribe()
+    for _ in range(2):
+        client.publish(num_messages_in_batch=batch)
+    client.ack(written)
     # The range of the second entry is written at once, together with the ack set of the first entry.
     client.ack((0, 1))
-    client.ack((0, 0, 0b100))
-    assert broker.state.reload("crash", "pulsar").messages == 1
+    client.ack(later)
+    assert broker.state.reload("crash", "pulsar").messages == lost
 
 
 def test_the_last_message_is_named_with_the_consumer_s_position(broker: Offline, client: Client) -> None:
