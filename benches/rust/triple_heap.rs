@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use ackwell_core::{Delayed, HoleHeap, TripleLongHeap};
+use ackwell_core::{DelayedMessage, HoleHeap, TripleLongHeap};
 use criterion::Criterion;
 
 use crate::cpu_time::{CpuTime, elements};
@@ -19,7 +19,7 @@ pub(crate) fn benches(criterion: &mut Criterion<CpuTime>) {
             bench.iter(|| {
                 let mut heap = HoleHeap::default();
                 for ((&time, &ledger), &entry) in times.iter().zip(ledgers).zip(entries) {
-                    heap.push(Delayed::new(time, ledger, entry));
+                    heap.push(DelayedMessage::new(time, ledger, entry));
                 }
                 while let Some(message) = heap.pop() {
                     black_box(message);

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use ackwell_core::{Delayed, DelayedIndex};
+use ackwell_core::{DelayedMessage, DelayedIndex};
 
 /// The most messages that the runs of one input add. Without a bound, a few inputs take most of the time.
 const RUNS_MAX: i64 = 512;
@@ -19,7 +19,7 @@ pub fn agrees<I: DelayedIndex>(
     rounded: impl Fn(i64) -> i64,
     save_and_restore: impl Fn(I) -> I,
 ) {
-    let mut model: BTreeMap<Delayed, usize> = BTreeMap::new();
+    let mut model: BTreeMap<DelayedMessage, usize> = BTreeMap::new();
     let (mut held, mut left) =
         (0, if operations.len() % 16 == 0 { LONG_RUNS_MAX } else { RUNS_MAX });
     for operation in operations.chunks_exact(10) {
@@ -28,9 +28,9 @@ pub fn agrees<I: DelayedIndex>(
         let scale = operation[3];
         let time = number(1) << (scale % 40);
         let time = if scale >= 128 { -time } else { time };
-        let message = Delayed::new(time, number(4) % 4, number(6) % 4096);
-        let kept = |m: Delayed| Delayed { deliver_at_ms: rounded(m.deliver_at_ms), ..m };
-        let mut add = |message: Delayed| {
+        let message = DelayedMessage::new(time, number(4) % 4, number(6) % 4096);
+        let kept = |m: DelayedMessage| DelayedMessage { deliver_at_ms: rounded(m.deliver_at_ms), ..m };
+        let mut add = |message: DelayedMessage| {
             let count = model.entry(kept(message)).or_default();
             let new = counts_duplicates || *count == 0;
             *count += usize::from(new);
@@ -52,10 +52,10 @@ pub fn agrees<I: DelayedIndex>(
                 );
                 left -= length;
                 let run = (0..length).map(|at| {
-                    Delayed::new(time + at / per * step, message.ledger_id, message.entry_id + at)
+                    DelayedMessage::new(time + at / per * step, message.ledger_id, message.entry_id + at)
                 });
                 let new = run.clone().filter(|&message| add(message)).count();
-                let column = |of: fn(Delayed) -> i64| run.clone().map(of).collect::<Vec<_>>();
+                let column = |of: fn(DelayedMessage) -> i64| run.clone().map(of).collect::<Vec<_>>();
                 let (times, ledgers) = (column(|m| m.deliver_at_ms), column(|m| m.ledger_id));
                 assert_eq!(index.add_many(&times, &ledgers, &column(|m| m.entry_id)), Ok(new));
             }

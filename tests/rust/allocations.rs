@@ -6,7 +6,7 @@ mod counting;
 
 use ackwell_core::partials::{Action, Codes, Rows};
 use ackwell_core::{
-    AckSets, BitSet, Delayed, DelayedIndex, Ledgers, LongMap, Names, Partials, PendingAck,
+    AckSets, BitSet, DelayedIndex, DelayedMessage, Ledgers, LongMap, Names, Partials, PendingAck,
     PendingAcks, Position, PositionRangeSet, Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
 };
 use counting::{HELD, PEAK};
@@ -28,7 +28,7 @@ fn reported_to_counted<I: DelayedIndex>(
     let mut index = make();
     for number in 0..MESSAGES {
         index
-            .add(Delayed::new(time(number), number / 50_000, number % 50_000))
+            .add(DelayedMessage::new(time(number), number / 50_000, number % 50_000))
             .expect("a position");
     }
     // The request opens the slot or bucket that is next.

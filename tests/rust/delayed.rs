@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use ackwell_core::{Delayed, DelayedIndex};
+use ackwell_core::{DelayedIndex, DelayedMessage};
 use proptest::prelude::*;
 
 /// What can be done to an index.
 #[derive(Debug, Clone)]
 pub(crate) enum Operation {
-    Add(Delayed),
-    AddMany(Vec<Delayed>),
+    Add(DelayedMessage),
+    AddMany(Vec<DelayedMessage>),
     PopDue { now_ms: i64, max: usize },
-    Contains(Delayed),
-    Remove(Delayed),
+    Contains(DelayedMessage),
+    Remove(DelayedMessage),
     Clear,
     Shrink,
 }
@@ -31,18 +31,18 @@ pub(crate) fn id() -> impl Strategy<Value = i64> {
     prop_oneof![8 => 0..6i64, 4 => 0..5_000i64, 1 => (1i64 << 32) - 2..(1i64 << 32) + 2, 1 => i64::MAX - 2..=i64::MAX]
 }
 
-fn message() -> impl Strategy<Value = Delayed> {
-    (time(), id(), id()).prop_map(|(time, ledger, entry)| Delayed::new(time, ledger, entry))
+fn message() -> impl Strategy<Value = DelayedMessage> {
+    (time(), id(), id()).prop_map(|(time, ledger, entry)| DelayedMessage::new(time, ledger, entry))
 }
 
 /// Runs of entries whose time steps on every `per_time` messages, as a producer with a fixed delay makes them.
-fn run() -> impl Strategy<Value = Vec<Delayed>> {
+fn run() -> impl Strategy<Value = Vec<DelayedMessage>> {
     (time(), 0..3i64, 0..3_000i64, 1..6i64, 1..400i64, 0..3i64).prop_map(
         |(time, ledger, entry, per_time, length, step)| {
             (0..length)
                 .map(|index| {
                     let time = time.saturating_add(index / per_time * step);
-                    Delayed::new(time, ledger, entry + index)
+                    DelayedMessage::new(time, ledger, entry + index)
                 })
                 .collect()
         },
@@ -74,18 +74,19 @@ pub(crate) fn agrees_with_the_model(
     rounded: impl Fn(i64) -> i64,
     counts_duplicates: bool,
 ) {
-    let mut model: BTreeMap<Delayed, usize> = BTreeMap::new();
-    let key = |m: Delayed| Delayed::new(rounded(m.deliver_at_ms), m.ledger_id, m.entry_id);
-    let mut seen: Vec<Delayed> = Vec::new();
+    let mut model: BTreeMap<DelayedMessage, usize> = BTreeMap::new();
+    let key =
+        |m: DelayedMessage| DelayedMessage::new(rounded(m.deliver_at_ms), m.ledger_id, m.entry_id);
+    let mut seen: Vec<DelayedMessage> = Vec::new();
     for operation in operations {
-        let add = |model: &mut BTreeMap<Delayed, usize>, message| {
+        let add = |model: &mut BTreeMap<DelayedMessage, usize>, message| {
             let count = model.entry(key(message)).or_default();
             let new = counts_duplicates || *count == 0;
             *count += usize::from(new);
             new
         };
         // Half of the probes are for messages that were added.
-        let probe = |message: Delayed| match seen.len() {
+        let probe = |message: DelayedMessage| match seen.len() {
             0 => message,
             length if message.entry_id % 2 == 0 => seen[message.entry_id as usize % length],
             _ => message,
@@ -98,7 +99,8 @@ pub(crate) fn agrees_with_the_model(
             Operation::AddMany(messages) => {
                 seen.extend(messages.iter().step_by(7));
                 let new = messages.iter().filter(|&&message| add(&mut model, message)).count();
-                let column = |of: fn(&Delayed) -> i64| messages.iter().map(of).collect::<Vec<_>>();
+                let column =
+                    |of: fn(&DelayedMessage) -> i64| messages.iter().map(of).collect::<Vec<_>>();
                 let times = column(|m| m.deliver_at_ms);
                 let (ledgers, entries) = (column(|m| m.ledger_id), column(|m| m.entry_id));
                 assert_eq!(Ok(new), index.add_many(&times, &ledgers, &entries));

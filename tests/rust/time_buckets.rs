@@ -1,6 +1,6 @@
 //! `TimeBuckets` against the sorted model, its saved form, and roaring's portable format.
 
-use ackwell_core::{Delayed, DelayedIndex, Error, Rounding, TimeBuckets};
+use ackwell_core::{DelayedIndex, DelayedMessage, Error, Rounding, TimeBuckets};
 use proptest::prelude::*;
 
 use crate::delayed::{agrees_with_the_model, operations};
@@ -37,11 +37,11 @@ fn stretch() -> impl Strategy<Value = (i64, i64, i64, i64, i64)> {
     (step, jump, 0..2i64, back, 1..70i64)
 }
 
-fn is_the_same_one_by_one(rows: &[Delayed], bits: u32, rounding: Rounding) {
+fn is_the_same_one_by_one(rows: &[DelayedMessage], bits: u32, rounding: Rounding) {
     let mut alone = TimeBuckets::new(bits, rounding).unwrap();
     let mut together = alone.clone();
     let new = rows.iter().filter(|&&row| alone.add(row).unwrap()).count();
-    let column = |of: fn(&Delayed) -> i64| rows.iter().map(of).collect::<Vec<i64>>();
+    let column = |of: fn(&DelayedMessage) -> i64| rows.iter().map(of).collect::<Vec<i64>>();
     let added = together.add_many(
         &column(|row| row.deliver_at_ms),
         &column(|row| row.ledger_id),
@@ -76,7 +76,7 @@ proptest! {
             time = time.saturating_add(jump);
             entry -= back;
             for row in 0..count {
-                rows.push(Delayed::new(time.saturating_add(step * row / 4), ledger, entry + row));
+                rows.push(DelayedMessage::new(time.saturating_add(step * row / 4), ledger, entry + row));
             }
             entry += count;
         }
@@ -90,7 +90,7 @@ proptest! {
     ) {
         let mut index = TimeBuckets::new(bits, rounding).unwrap();
         for &(time, ledger, entry) in &messages {
-            index.add(Delayed::new(time, ledger, entry)).unwrap();
+            index.add(DelayedMessage::new(time, ledger, entry)).unwrap();
         }
         let bytes = index.to_bytes();
         let mut restored = TimeBuckets::from_bytes(&bytes).unwrap();
@@ -114,10 +114,10 @@ fn pieces_of_a_run_that_touch_take_the_memory_of_one() {
         let mut index = TimeBuckets::new(0, Rounding::Down).unwrap();
         for piece in pieces {
             for entry in piece.clone() {
-                assert_eq!(Ok(true), index.add(Delayed::new(1, 3, entry)));
+                assert_eq!(Ok(true), index.add(DelayedMessage::new(1, 3, entry)));
             }
             // A message elsewhere ends the piece.
-            index.add(Delayed::new(2, 3, 0)).unwrap();
+            index.add(DelayedMessage::new(2, 3, 0)).unwrap();
         }
         // Brings the last piece to its place.
         index.to_columns().unwrap();
@@ -132,8 +132,8 @@ fn pieces_of_a_run_that_touch_take_the_memory_of_one() {
 #[test]
 fn a_bucket_at_an_end_of_time_has_fewer_times() {
     for (first, others) in [(i64::MIN, i64::MIN + 1), (i64::MAX, i64::MAX - 7)] {
-        let rows: Vec<Delayed> = (0..40)
-            .map(|row| Delayed::new(if row < 16 { first } else { others }, 0, row))
+        let rows: Vec<DelayedMessage> = (0..40)
+            .map(|row| DelayedMessage::new(if row < 16 { first } else { others }, 0, row))
             .collect();
         is_the_same_one_by_one(&rows, 3, Rounding::Up);
     }
@@ -153,7 +153,7 @@ fn a_newer_version_is_refused_by_name() {
 fn portable_roaring_goes_out_and_in() {
     let mut index = TimeBuckets::new(10, Rounding::Down).unwrap();
     for entry in (0..1000).chain([5_000, 5_002]) {
-        index.add(Delayed::new(100, 3, entry)).unwrap();
+        index.add(DelayedMessage::new(100, 3, entry)).unwrap();
     }
     let (bytes, wide) = index.to_roaring(900, 3).unwrap();
     assert!(!wide);
@@ -171,8 +171,8 @@ fn ids_past_32_bits_take_the_64_bit_form() {
     let mut index = TimeBuckets::new(10, Rounding::Down).unwrap();
     let ids = [0, u32::MAX.into(), 1 << 32, 1 << 40, i64::MAX];
     for entry in ids {
-        assert_eq!(Ok(true), index.add(Delayed::new(1, 1, entry)));
-        assert_eq!(Ok(false), index.add(Delayed::new(2, 1, entry)));
+        assert_eq!(Ok(true), index.add(DelayedMessage::new(1, 1, entry)));
+        assert_eq!(Ok(false), index.add(DelayedMessage::new(2, 1, entry)));
     }
     let (bytes, wide) = index.to_roaring(0, 1).unwrap();
     assert!(wide);
@@ -197,7 +197,9 @@ fn the_seeds_rows_stay_small_while_filling() {
         let mut index = TimeBuckets::new(bits, Rounding::Down).unwrap();
         for message in 0..10_000_000i64 {
             let time = 1_700_000_000_001 + message / per_ms;
-            index.add(Delayed::new(time, 10_000 + message / 50_000, message % 50_000)).unwrap();
+            index
+                .add(DelayedMessage::new(time, 10_000 + message / 50_000, message % 50_000))
+                .unwrap();
         }
         let found = index.heap_bytes() as f64 / f64::from(1 << 20);
         println!("({per_ms}, {bits}): {found:.3} MiB, {} buckets", index.bucket_count());

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ackwell_core::{Delayed, DelayedIndex, Error, TimeWheel};
+use ackwell_core::{DelayedIndex, DelayedMessage, Error, TimeWheel};
 use proptest::prelude::*;
 
 use crate::delayed::{agrees_with_the_model, operations, time};
@@ -37,7 +37,7 @@ proptest! {
             messages.sort_unstable_by_key(|&(_, ledger, entry)| (ledger, entry));
         }
         for &(time, ledger, entry) in &messages {
-            wheel.add(Delayed::new(time, ledger, entry)).unwrap();
+            wheel.add(DelayedMessage::new(time, ledger, entry)).unwrap();
         }
         wheel.pop_due(50, 10).unwrap();
         let bytes = wheel.to_bytes();
@@ -47,7 +47,7 @@ proptest! {
         prop_assert_eq!(wheel.to_columns().unwrap(), restored.to_columns().unwrap());
         // The restored wheel continues like the original.
         for &(time, ledger, entry) in messages.iter().take(50) {
-            let message = Delayed::new(time.saturating_add(1), ledger, entry + 2_500);
+            let message = DelayedMessage::new(time.saturating_add(1), ledger, entry + 2_500);
             prop_assert_eq!(wheel.add(message), restored.add(message));
         }
         prop_assert_eq!(Ok(()), restored.validate());
@@ -66,7 +66,7 @@ proptest! {
     ) {
         let mut wheel = TimeWheel::new(1).unwrap();
         for &(time, ledger, entry) in &messages {
-            wheel.add(Delayed::new(time, ledger, entry)).unwrap();
+            wheel.add(DelayedMessage::new(time, ledger, entry)).unwrap();
         }
         let mut bytes = wheel.to_bytes();
         let body = bytes.len() - 4;
@@ -84,7 +84,7 @@ proptest! {
 #[test]
 fn slots_of_as_many_ticks_as_have_differences_in_int64_are_read() {
     let mut wheel = TimeWheel::new(1).unwrap();
-    wheel.add(Delayed::new(5, 3, 7)).unwrap();
+    wheel.add(DelayedMessage::new(5, 3, 7)).unwrap();
     let bytes = wheel.to_bytes();
     assert_eq!([1, 1, 0], bytes[5..8], "the tick, one slot, from tick 0 on");
     for (bits, is_read) in [(59, true), (60, true), (61, false), (64, false), (255, false)] {
@@ -106,14 +106,15 @@ fn slots_of_as_many_ticks_as_have_differences_in_int64_are_read() {
 fn messages_out_of_order_and_twice_are_found_before_they_are_due() {
     let mut wheel = TimeWheel::new(1).unwrap();
     for entry in (0..20_000).rev() {
-        assert_eq!(Ok(true), wheel.add(Delayed::new(entry % 777, 1, entry)));
+        assert_eq!(Ok(true), wheel.add(DelayedMessage::new(entry % 777, 1, entry)));
     }
     for entry in (0..20_000).step_by(3) {
-        assert_eq!(Ok(false), wheel.add(Delayed::new(entry % 777, 1, entry)));
-        assert!(wheel.remove(Delayed::new(entry % 777, 1, entry)));
-        assert!(!wheel.contains(Delayed::new(entry % 777, 1, entry)));
+        assert_eq!(Ok(false), wheel.add(DelayedMessage::new(entry % 777, 1, entry)));
+        assert!(wheel.remove(DelayedMessage::new(entry % 777, 1, entry)));
+        assert!(!wheel.contains(DelayedMessage::new(entry % 777, 1, entry)));
         assert!(
-            wheel.contains(Delayed::new((entry + 1) % 777, 1, entry + 1)) || entry + 1 == 20_000
+            wheel.contains(DelayedMessage::new((entry + 1) % 777, 1, entry + 1))
+                || entry + 1 == 20_000
         );
     }
     assert_eq!(Ok(()), wheel.validate());
@@ -131,7 +132,9 @@ fn the_seeds_rows_take_kilobytes_at_any_tick() {
         let mut peak = 0;
         for message in 0..10_000_000i64 {
             let time = 1_700_000_000_001 + message / per_ms;
-            wheel.add(Delayed::new(time, 10_000 + message / 50_000, message % 50_000)).unwrap();
+            wheel
+                .add(DelayedMessage::new(time, 10_000 + message / 50_000, message % 50_000))
+                .unwrap();
             if message % 100_000 == 0 {
                 peak = peak.max(wheel.heap_bytes());
             }
@@ -154,7 +157,7 @@ fn random_times_take_little_more_than_their_entropy() {
         for message in 0..count {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let time = 1_700_000_000_000 + ((state >> 33) % (7 * 86_400_000)) as i64;
-            wheel.add(Delayed::new(time, message / 50_000, message % 50_000)).unwrap();
+            wheel.add(DelayedMessage::new(time, message / 50_000, message % 50_000)).unwrap();
         }
         let each = wheel.heap_bytes() as f64 / count as f64;
         println!("ticks of {tick_ms} ms: {each:.3} bytes a message");
@@ -168,10 +171,10 @@ fn the_ends_of_int64_fit_into_a_stream() {
     let mut wheel = TimeWheel::new(1).unwrap();
     let ends = [(i64::MIN, 0, 0), (i64::MAX, i64::MAX, 0), (i64::MAX, i64::MAX, i64::MAX)];
     for (time, ledger, entry) in ends {
-        assert_eq!(Ok(true), wheel.add(Delayed::new(time, ledger, entry)));
+        assert_eq!(Ok(true), wheel.add(DelayedMessage::new(time, ledger, entry)));
     }
     let mut restored = TimeWheel::from_bytes(&wheel.to_bytes()).unwrap();
-    let expected = ends.map(|(time, ledger, entry)| Delayed::new(time, ledger, entry));
+    let expected = ends.map(|(time, ledger, entry)| DelayedMessage::new(time, ledger, entry));
     assert_eq!(
         expected.to_vec(),
         restored.pop_due(i64::MAX, 9).unwrap().iter().collect::<Vec<_>>()
@@ -203,14 +206,14 @@ fn long_runs_drain_in_order_while_messages_come_and_go() {
     for (tick_ms, apart_ms) in [(1, 40_000), (1, 100), (7, 100), (1_000, 0)] {
         let mut wheel = TimeWheel::new(tick_ms).unwrap();
         let mut model = BTreeSet::new();
-        let rounded = |message: Delayed| Delayed {
+        let rounded = |message: DelayedMessage| DelayedMessage {
             deliver_at_ms: rounded_up(message.deliver_at_ms, tick_ms),
             ..message
         };
         for ledger in 0..3 {
             for entry in 0..20_000 {
                 let time = ledger * apart_ms + entry * (ledger + 1) / 4;
-                let message = Delayed::new(time, ledger, entry);
+                let message = DelayedMessage::new(time, ledger, entry);
                 assert_eq!(Ok(model.insert(rounded(message))), wheel.add(message));
             }
         }
@@ -220,7 +223,7 @@ fn long_runs_drain_in_order_while_messages_come_and_go() {
             let adds = if model.len() > 1_000 { next(30) } else { 0 };
             for _ in 0..adds {
                 // Some messages with a time and ledger of the runs, so that they fall inside them.
-                let message = Delayed::new(now + next(300) - 50, next(4), next(20_000));
+                let message = DelayedMessage::new(now + next(300) - 50, next(4), next(20_000));
                 let new = model.insert(rounded(message));
                 late += usize::from(new);
                 assert_eq!(Ok(new), wheel.add(message));
@@ -258,7 +261,9 @@ fn a_scattered_batch_adds_what_single_adds_do() {
         // Over a week, and over the whole range of times, with slots of more than 32 bits.
         for span in [7 * 86_400_000, u64::MAX] {
             let messages: Vec<_> = (0..70_000)
-                .map(|entry| Delayed::new((bits() % span) as i64, entry / 50_000, entry % 50_000))
+                .map(|entry| {
+                    DelayedMessage::new((bits() % span) as i64, entry / 50_000, entry % 50_000)
+                })
                 .collect();
             // Some come twice, others late.
             let messages: Vec<_> = messages.iter().chain(messages.iter().step_by(9)).collect();
@@ -266,13 +271,13 @@ fn a_scattered_batch_adds_what_single_adds_do() {
                 (TimeWheel::new(tick_ms).unwrap(), TimeWheel::new(tick_ms).unwrap());
             // A batch also meets an open slot.
             for wheel in [&mut one_by_one, &mut batch] {
-                wheel.add(Delayed::new(0, 9, 0)).unwrap();
-                wheel.add(Delayed::new(0, 9, 1)).unwrap();
+                wheel.add(DelayedMessage::new(0, 9, 0)).unwrap();
+                wheel.add(DelayedMessage::new(0, 9, 1)).unwrap();
                 assert_eq!(1, wheel.pop_due(0, 1).unwrap().len());
             }
             let new = messages.iter().filter(|&&&message| one_by_one.add(message) == Ok(true));
             let column =
-                |of: fn(&Delayed) -> i64| messages.iter().map(|m| of(m)).collect::<Vec<_>>();
+                |of: fn(&DelayedMessage) -> i64| messages.iter().map(|m| of(m)).collect::<Vec<_>>();
             let times = column(|m| m.deliver_at_ms);
             let added = batch.add_many(&times, &column(|m| m.ledger_id), &column(|m| m.entry_id));
             assert_eq!(Ok(new.count()), added);

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use ackwell_core::{Delayed, DelayedIndex, HoleHeap, TripleLongHeap};
+use ackwell_core::{DelayedIndex, DelayedMessage, HoleHeap, TripleLongHeap};
 use proptest::prelude::*;
 
 use crate::delayed::{agrees_with_the_model, operations};
@@ -35,7 +35,7 @@ fn interleaves_like_binary_heap(mut time: impl FnMut(i64) -> i64) {
     let mut popped = 0;
     for round in 0..60 {
         for step in 0..500 + next(3000) {
-            let message = Delayed::new(time(round * 100 + step), next(5), next(1000));
+            let message = DelayedMessage::new(time(round * 100 + step), next(5), next(1000));
             ours.push(message);
             plain.push(message);
             std_heap.push(Reverse(message));
@@ -95,7 +95,7 @@ fn bulk_adds_hold_at_most_10_bytes_a_message_and_25_5_where_nothing_packs() {
         let mut next = numbers(5);
         for index in 0..2_000_000 {
             let entry = if wide { hash(index) } else { index };
-            heap.push(Delayed::new(next(3_600_000), index / 1000, entry));
+            heap.push(DelayedMessage::new(next(3_600_000), index / 1000, entry));
         }
         let mut before = heap.peek().expect("two million");
         let each = heap.heap_bytes() as f64 / 2e6;
@@ -119,7 +119,8 @@ fn columns_that_pack_into_64_bits_and_not_into_65_pop_alike() {
         let (mut heap, mut expected) = (TripleLongHeap::new(), Vec::new());
         for index in 0..5_000 {
             let ends = [0, end(ledger_bits), end(entry_bits)];
-            let message = Delayed::new(next(1 << 30), ends[index % 2], ends[index / 2 % 2 * 2]);
+            let message =
+                DelayedMessage::new(next(1 << 30), ends[index % 2], ends[index / 2 % 2 * 2]);
             heap.push(message);
             expected.push(message);
         }

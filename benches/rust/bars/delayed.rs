@@ -7,7 +7,7 @@
 use std::hint::black_box;
 
 use ackwell_core::{
-    Delayed, DelayedIndex, HoleHeap, Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
+    DelayedIndex, DelayedMessage, HoleHeap, Rounding, TimeBuckets, TimeWheel, TripleLongHeap,
 };
 use cpu_time::ThreadTime;
 
@@ -50,26 +50,26 @@ pub(crate) fn measure(workload: &str) {
 
 /// The operations of `BMain` on a queue.
 trait Queue: Default {
-    fn push(&mut self, message: Delayed);
-    fn pop(&mut self) -> Option<Delayed>;
+    fn push(&mut self, message: DelayedMessage);
+    fn pop(&mut self) -> Option<DelayedMessage>;
 }
 
 type Ladder = TripleLongHeap;
 
 impl Queue for Ladder {
-    fn push(&mut self, message: Delayed) {
+    fn push(&mut self, message: DelayedMessage) {
         TripleLongHeap::push(self, message);
     }
-    fn pop(&mut self) -> Option<Delayed> {
+    fn pop(&mut self) -> Option<DelayedMessage> {
         TripleLongHeap::pop(self)
     }
 }
 
 impl Queue for HoleHeap {
-    fn push(&mut self, message: Delayed) {
+    fn push(&mut self, message: DelayedMessage) {
         HoleHeap::push(self, message);
     }
-    fn pop(&mut self) -> Option<Delayed> {
+    fn pop(&mut self) -> Option<DelayedMessage> {
         HoleHeap::pop(self)
     }
 }
@@ -83,8 +83,9 @@ fn drain(queue: &mut impl Queue) {
 fn heap<Q: Queue>(workload: &str, size: usize, suffix: &str) {
     let mut random = Random(42);
     let times: Vec<i64> = (0..size).map(|_| START_MS + random.below(HOUR_MS)).collect();
-    let message =
-        |index: usize| Delayed::new(times[index % size], (index / 1000) as i64, index as i64);
+    let message = |index: usize| {
+        DelayedMessage::new(times[index % size], (index / 1000) as i64, index as i64)
+    };
     let time = |operation: &str, run: &dyn Fn()| {
         let repeats = (200_000 / size).max(1);
         let mut figures = Vec::new();
@@ -134,7 +135,7 @@ fn high_water(workload: &str, size: usize) {
     let mut random = Random(42);
     let mut queue = TripleLongHeap::new();
     for index in 0..size as i64 {
-        queue.push(Delayed::new(START_MS + random.below(HOUR_MS), index / 1000, index));
+        queue.push(DelayedMessage::new(START_MS + random.below(HOUR_MS), index / 1000, index));
     }
     bytes(workload, "bytes", queue.heap_bytes() as f64 / size as f64);
 }
@@ -193,7 +194,7 @@ fn fill_and_drain<I: DelayedIndex>(
     let mut index = new();
     let start = ThreadTime::now();
     for ((&time, &ledger), &entry) in times.iter().zip(ledgers).zip(entries) {
-        black_box(index.add(Delayed::new(time, ledger, entry))).expect("a position");
+        black_box(index.add(DelayedMessage::new(time, ledger, entry))).expect("a position");
     }
     print("add, ns", each(start));
 

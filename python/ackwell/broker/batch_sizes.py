@@ -29,7 +29,7 @@ class CountedAckSets(AckSetMapping, ABC):
         """Return the first `count` ack sets, in order of position."""
 
     @abstractmethod
-    def behind(self, count: int) -> CountedAckSets:
+    def without_first(self, count: int) -> CountedAckSets:
         """Return the ack sets after the first `count`."""
 
     @abstractmethod

@@ -375,8 +375,8 @@ def is_setting(name: str) -> bool:
 
 def suggestion(name: str) -> str:
     """Return the end of an error message for an unknown name: a similar name, or the file with all names."""
-    near = get_close_matches(name, _table()[1].keys() | _KNOWN_SETTINGS.keys(), n=1)
-    return f"; did you mean {near[0]!r}?" if near else "; see the broker's conf/broker.conf"
+    similar = get_close_matches(name, _table()[1].keys() | _KNOWN_SETTINGS.keys(), n=1)
+    return f"; did you mean {similar[0]!r}?" if similar else "; see the broker's conf/broker.conf"
 
 
 def integer(name: str, value: str) -> int:

@@ -16,9 +16,9 @@ from ackwell.protocol.constants import SubscriptionType
 _TYPES: Final = {kind.value: kind for kind in SubscriptionType}
 
 THROTTLED: Final = tuple(
-    f"dispatchThrottled{what}EventsBy{whose}Limit"
-    for what in ("Msg", "Bytes")
-    for whose in ("Subscription", "Topic", "Broker")
+    f"dispatchThrottled{unit}EventsBy{scope}Limit"
+    for unit in ("Msg", "Bytes")
+    for scope in ("Subscription", "Topic", "Broker")
 )
 """The fields that count how often a dispatch rate made the dispatcher wait."""
 

@@ -143,7 +143,7 @@ def restart_loss(
     partial: AckSetMapping
     if isinstance(held.batch_deleted, CountedAckSets):
         # The persisted ack sets are the first ones. All later ack sets are lost.
-        partial = held.batch_deleted.behind(len(persisted.ack_sets))
+        partial = held.batch_deleted.without_first(len(persisted.ack_sets))
     else:
         partial = {p: words for p, words in held.batch_deleted.items() if p not in persisted.ack_sets}
     certain = (

@@ -215,17 +215,17 @@ def _check_retention(value: dict[str, int]) -> None:
 
 
 def _check_auto_topics(value: dict[str, Any]) -> None:
-    why = "Invalid configuration for autoTopicCreationOverride. the detail is "
+    prefix = "Invalid configuration for autoTopicCreationOverride. the detail is "
     kind, partitions = value["topicType"], value.get("defaultNumPartitions")
     if not value["allowAutoTopicCreation"] and not kind:
         return
     if kind not in ("partitioned", "non-partitioned"):
-        raise RefusedPolicyError(f"{why}Unknown topic type [{kind}]")
+        raise RefusedPolicyError(f"{prefix}Unknown topic type [{kind}]")
     if kind == "partitioned" and (not isinstance(partitions, int) or partitions < 1):
         raise RefusedPolicyError(
-            f"{why}[defaultNumPartitions] cannot be null when the type is partitioned."
+            f"{prefix}[defaultNumPartitions] cannot be null when the type is partitioned."
             if partitions is None
-            else f"{why}[defaultNumPartitions] cannot be less than 1 for partition type."
+            else f"{prefix}[defaultNumPartitions] cannot be less than 1 for partition type."
         )
 
 

@@ -253,9 +253,9 @@ class DeliveryFacts:
         # The read position of a new cursor may be -1:-1, before the first ledger.
         start = max(read, Position(first.ledger_id, 0))
         before = start.ledger_id, max(start.entry_id - 1, -1)
-        behind = stats.individually_deleted.copy()
-        behind.remove_up_to(*before)
-        return stats.ledgers.entries_between(before, last) > behind.cardinality
+        acked_after = stats.individually_deleted.copy()
+        acked_after.remove_up_to(*before)
+        return stats.ledgers.entries_between(before, last) > acked_after.cardinality
 
     @property
     def _holder(self) -> ConsumerStats | None:

@@ -25,13 +25,13 @@ def prometheus_text(checkup: Checkup) -> str:
 def prometheus_holes(found: Iterable[Blockage]) -> str:
     """Return the oldest hole of each subscription as Prometheus text; an unknown age has no sample."""
     pinned: list[Sample] = []
-    behind: list[Sample] = []
+    acked_after: list[Sample] = []
     age: list[Sample] = []
     message_age: list[Sample] = []
     for blocked in found:
         labels = {"topic": blocked.topic, "subscription": blocked.subscription}
         pinned.append((labels, blocked.pinned_bytes))
-        behind.append((labels, blocked.acked_after))
+        acked_after.append((labels, blocked.acked_after))
         if blocked.blocked_ms is not None:
             age.append((labels, blocked.blocked_ms / 1000))
         if blocked.message_age_seconds is not None:
@@ -39,7 +39,7 @@ def prometheus_holes(found: Iterable[Blockage]) -> str:
     prefix = "ackwell_subscription_oldest_hole"
     families = (
         (f"{prefix}_pinned_bytes", "Bytes of the ledgers that cannot be deleted.", pinned),
-        (f"{prefix}_acked_entries", "Acknowledged entries after the oldest hole.", behind),
+        (f"{prefix}_acked_entries", "Acknowledged entries after the oldest hole.", acked_after),
         (f"{prefix}_seconds", "For how long the mark-delete position has not moved.", age),
         (f"{prefix}_message_age_seconds", "How old the oldest message of the backlog is.", message_age),
     )

@@ -106,17 +106,17 @@ def remedies_for(
 ) -> Iterator[Remedy]:
     """Yield the remedies for predicted losses, and for limits that are almost reached."""
     codes = {reason.code for loss in losses for reason in loss.reasons}
-    near = [each for each in usage if each.is_near and each.setting.startswith("managedLedger")]
-    if near and not codes & {"range-limit", "entry-limit", "batch-index-limit"}:
+    near_limits = [each for each in usage if each.is_near and each.setting.startswith("managedLedger")]
+    if near_limits and not codes & {"range-limit", "entry-limit", "batch-index-limit"}:
         loses = any(loss.messages_before_flush.at_most != 0 for loss in losses)
         yield Remedy(
             "raise the limit before it is reached. The restart that applies it still saves under the old "
             + ("limit, and may lose acknowledgments" if loses else "limit, and loses nothing now"),
-            tuple(f"{each.setting}={_with_headroom(each.used)}" for each in near),
+            tuple(f"{each.setting}={_with_headroom(each.used)}" for each in near_limits),
         )
         if loses:
             yield Remedy(THROUGH_THE_RESTART)
-    if not codes and not near:
+    if not codes and not near_limits:
         return
     yield from _settings_that_help(stats, settings, losses, list(_changes(stats, settings, codes)))
     oldest = oldest_unacked(stats)

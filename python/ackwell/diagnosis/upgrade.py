@@ -269,12 +269,12 @@ def _lost(found: Sequence[Diagnosis], restart: Restart) -> Bounds:
 
 def _to_json(found: Sequence[Diagnosis], restarts: Sequence[Restart]) -> dict[str, Any]:
     reasons = {reason.code: reason for each in found for reason in each.reasons}
-    near = dict.fromkeys(usage for each in found for usage in each.usage if usage.is_near)
+    near_limits = dict.fromkeys(usage for each in found for usage in each.usage if usage.is_near)
     return {
         "verdict": str(_worst(found)),
         "ackedMessagesLost": {restart: count_to_json(_lost(found, restart)) for restart in restarts},
         "reasons": [{"code": each.code, "text": each.text} for each in reasons.values()],
-        "limits": [each.to_json() for each in near],
+        "limits": [each.to_json() for each in near_limits],
     }
 
 

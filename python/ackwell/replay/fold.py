@@ -235,13 +235,6 @@ class Fold:
         pairs: Ints = self._partials.pair_many(topics, subscriptions)
         return pairs
 
-    def settle(self, name: Name, file: str, sequence: int, detail: str) -> None:
-        """Set the broker settings of a subscription.
-
-        `detail` is the JSON text of the `meta` event at `(file, sequence)`.
-        """
-        self._partials.set_settings(self.pair(name), self._file(file), sequence, detail)
-
     def merge(self, pairs: Ints, ledger_ids: Ints, states: list[bytes]) -> None:
         """Merge encoded partials into this fold. `Partials.encode` returns them.
 

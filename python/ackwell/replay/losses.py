@@ -144,7 +144,7 @@ class AckSetColumns(CountedAckSets):
         spans = zip(texts, sets, strict=True)
         return {text[start:end]: words[first:last] for (start, end), (first, last) in spans}
 
-    def behind(self, count: int) -> AckSetColumns:
+    def without_first(self, count: int) -> AckSetColumns:
         """Return the ack sets without the first `count`."""
         return AckSetColumns(self._columns, min(self._end, self._start + count), self._end)
 

@@ -427,9 +427,9 @@ def _check_crash(before: Snapshot, now: Snapshot) -> list[str]:
 
 def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionRangeSet:
     """Return the positions in `ranges` that are at or before the given position. O(ranges)."""
-    behind = ranges.copy()
-    behind.remove_up_to(ledger_id, entry_id)
-    return ranges - behind
+    later = ranges.copy()
+    later.remove_up_to(ledger_id, entry_id)
+    return ranges - later
 
 
 def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:

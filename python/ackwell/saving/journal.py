@@ -260,9 +260,9 @@ class Journal:
             raise self._not_loaded("holds saves that were not loaded")
         return self._newest
 
-    def _not_loaded(self, why: str) -> NotLoadedError:
+    def _not_loaded(self, detail: str) -> NotLoadedError:
         return NotLoadedError(
-            f"the store {why} (its last entry is {self._store.last_id}); "
+            f"the store {detail} (its last entry is {self._store.last_id}); "
             "load it and save on from there, or save with replace=True"
         )
 

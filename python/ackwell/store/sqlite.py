@@ -353,9 +353,9 @@ class SqliteStore(Store):
                 raise self._damaged(f"entry {beyond[0]} exists, but its last id is {last_id}")
         return row
 
-    def _damaged(self, why: str) -> StoreError:
+    def _damaged(self, detail: str) -> StoreError:
         return StoreError(
-            f"{self._path}: ledger {self._name!r} is damaged: {why}; restore the file from a copy"
+            f"{self._path}: ledger {self._name!r} is damaged: {detail}; restore the file from a copy"
         )
 
     def _value(self, statement: str) -> object:

@@ -254,10 +254,10 @@ class Consumers(EqualByState):
         self, ledger_id: int, entry_id: int, guess: Consumer | None = None
     ) -> tuple[Consumer, int] | None:
         """Remove a pending entry as `remove_pending` does, and stop its ack timeout. O(timeout / tick)."""
-        settled = self.remove_pending(ledger_id, entry_id, guess)
-        if settled is not None and settled[0].timeouts is not None:
-            settled[0].timeouts.stop(ledger_id, entry_id)
-        return settled
+        removed = self.remove_pending(ledger_id, entry_id, guess)
+        if removed is not None and removed[0].timeouts is not None:
+            removed[0].timeouts.stop(ledger_id, entry_id)
+        return removed
 
     def remove_acknowledged(self, ledger_id: int, entry_id: int, guess: Consumer | None) -> None:
         """Remove an acknowledged entry from its consumer. Fast if this consumer is `guess`."""

@@ -8,7 +8,7 @@ use crate::error::{Error, Result, Validity, vec_with_room};
 
 /// A delayed message: its delivery time and its position. Messages are ordered by time, ledger and entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Delayed {
+pub struct DelayedMessage {
     /// Milliseconds since the epoch at which the message is due; any i64.
     pub deliver_at_ms: i64,
     /// The ledger id of the message.
@@ -17,7 +17,7 @@ pub struct Delayed {
     pub entry_id: i64,
 }
 
-impl Delayed {
+impl DelayedMessage {
     /// Creates a message without checks.
     #[must_use]
     pub const fn new(deliver_at_ms: i64, ledger_id: i64, entry_id: i64) -> Self {
@@ -48,7 +48,7 @@ pub fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
     let signs = ledger_ids.iter().chain(entry_ids).fold(0, |signs, id| signs | id);
     if signs < 0 {
         for (&ledger, &entry) in ledger_ids.iter().zip(entry_ids) {
-            Delayed::new(0, ledger, entry).checked()?;
+            DelayedMessage::new(0, ledger, entry).checked()?;
         }
     }
     Ok(())
@@ -57,11 +57,11 @@ pub fn check_positions(ledger_ids: &[i64], entry_ids: &[i64]) -> Result<()> {
 /// Messages as three columns of equal length. Methods that return many messages return this type.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DelayedColumns {
-    /// See [`Delayed::deliver_at_ms`].
+    /// See [`DelayedMessage::deliver_at_ms`].
     pub deliver_at_ms: Vec<i64>,
-    /// See [`Delayed::ledger_id`].
+    /// See [`DelayedMessage::ledger_id`].
     pub ledger_ids: Vec<i64>,
-    /// See [`Delayed::entry_id`].
+    /// See [`DelayedMessage::entry_id`].
     pub entry_ids: Vec<i64>,
 }
 
@@ -92,7 +92,7 @@ impl DelayedColumns {
 
     /// Appends one message.
     #[inline]
-    pub fn push(&mut self, message: Delayed) {
+    pub fn push(&mut self, message: DelayedMessage) {
         self.deliver_at_ms.push(message.deliver_at_ms);
         self.ledger_ids.push(message.ledger_id);
         self.entry_ids.push(message.entry_id);
@@ -107,15 +107,19 @@ impl DelayedColumns {
     }
 
     /// Returns an iterator over the messages.
-    pub fn iter(&self) -> impl Iterator<Item = Delayed> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = DelayedMessage> + '_ {
         (0..self.len()).map(|index| {
-            Delayed::new(self.deliver_at_ms[index], self.ledger_ids[index], self.entry_ids[index])
+            DelayedMessage::new(
+                self.deliver_at_ms[index],
+                self.ledger_ids[index],
+                self.entry_ids[index],
+            )
         })
     }
 }
 
-impl FromIterator<Delayed> for DelayedColumns {
-    fn from_iter<I: IntoIterator<Item = Delayed>>(messages: I) -> Self {
+impl FromIterator<DelayedMessage> for DelayedColumns {
+    fn from_iter<I: IntoIterator<Item = DelayedMessage>>(messages: I) -> Self {
         let mut columns = Self::default();
         messages.into_iter().for_each(|message| columns.push(message));
         columns
@@ -140,7 +144,7 @@ pub trait DelayedIndex {
     ///
     /// # Errors
     /// [`Error::Value`] for a negative id. The heap accepts any three integers.
-    fn add(&mut self, message: Delayed) -> Result<bool>;
+    fn add(&mut self, message: DelayedMessage) -> Result<bool>;
 
     /// Adds messages given as columns of equal length; returns how many were new. Nothing changes if a message is
     /// refused.
@@ -161,10 +165,10 @@ pub trait DelayedIndex {
     fn pop_due(&mut self, now_ms: i64, max: usize) -> Result<DelayedColumns>;
 
     /// Returns whether the index has the message. `message` must have the delivery time with which it was added.
-    fn contains(&mut self, message: Delayed) -> bool;
+    fn contains(&mut self, message: DelayedMessage) -> bool;
 
     /// Removes the message; returns whether the index had it. If the heap has equal messages, one of them is removed.
-    fn remove(&mut self, message: Delayed) -> bool;
+    fn remove(&mut self, message: DelayedMessage) -> bool;
 
     /// Returns the time at which the earliest message is due, with the rounding of the index. `None` without messages.
     fn next_due(&mut self) -> Option<i64>;

@@ -32,7 +32,7 @@ pub mod crc32c;
 pub use ack_sets::{AckSet, AckSets};
 pub use bit_set::BitSet;
 pub use command_ack::CommandAck;
-pub use delayed::{Delayed, DelayedColumns, DelayedIndex};
+pub use delayed::{DelayedColumns, DelayedIndex, DelayedMessage};
 pub use error::{Error, Result, Validity};
 pub use ledgers::{LedgerState, Ledgers};
 pub use long_map::LongMap;

@@ -11,7 +11,7 @@
 //! Invariants: no ledger is empty; the totals are the sums over the ledgers; the runs of a ledger are ascending and not
 //! adjacent.
 
-mod by_ledger;
+mod ledger_values;
 mod bytes;
 mod entry_set;
 mod ledger_acks;
@@ -24,9 +24,9 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, Result, Validity, invariant, vec_with_room};
 use crate::position::Position;
-use by_ledger::ByLedger;
 pub(crate) use entry_set::EntrySet;
 use ledger_acks::LedgerAcks;
+use ledger_values::LedgerValues;
 use run::Run;
 
 /// The maximum number of words of a Java `BitSet`, whose indexes are below 2^31.
@@ -285,7 +285,7 @@ impl PositionRangeSet {
     /// For each position in two columns of equal length, returns whether it is acknowledged.
     #[must_use]
     pub fn contains_many(&self, ledger_ids: &[i64], entry_ids: &[i64]) -> Vec<bool> {
-        let mut acks = ByLedger::new();
+        let mut acks = LedgerValues::new();
         let pairs = ledger_ids.iter().zip(entry_ids);
         pairs
             .map(|(ledger_id, entry_id)| {
@@ -454,7 +454,7 @@ impl PositionRangeSet {
         change: impl Fn(&mut LedgerAcks, T),
     ) {
         // The ledgers are taken out of the map during the batch, so that each is found without a search.
-        let mut taken = ByLedger::new();
+        let mut taken = LedgerValues::new();
         for (ledger_id, item) in ledger_ids.iter().zip(items) {
             let take = || {
                 let acks = self.ledgers.get_mut(ledger_id).map(std::mem::take).unwrap_or_default();

@@ -18,7 +18,7 @@ mod bytes;
 
 use std::collections::BTreeMap;
 
-use crate::delayed::{Delayed, DelayedColumns, DelayedIndex};
+use crate::delayed::{DelayedColumns, DelayedIndex, DelayedMessage};
 use crate::error::{Error, Result, Validity};
 use entries::Entries;
 
@@ -184,7 +184,7 @@ impl TimeBuckets {
     }
 
     #[inline]
-    fn add_checked(&mut self, message: Delayed) -> bool {
+    fn add_checked(&mut self, message: DelayedMessage) -> bool {
         let bucket = self.bucket_of(message.deliver_at_ms);
         let entry = message.entry_id as u64;
         if let Some(open) = &mut self.open
@@ -261,7 +261,7 @@ impl TimeBuckets {
         bytes: &[u8],
         wide: bool,
     ) -> Result<usize> {
-        Delayed::new(deliver_at_ms, ledger, 0).checked()?;
+        DelayedMessage::new(deliver_at_ms, ledger, 0).checked()?;
         let ids = Entries::from_roaring(bytes, wide)
             .ok_or_else(|| Error::corrupt(0, "not a portable roaring bitmap with entry ids"))?;
         self.close_run();
@@ -307,7 +307,7 @@ fn insert(ledgers: &mut Vec<LedgerEntries>, at: usize, ledger: i64, entries: Ent
 
 impl DelayedIndex for TimeBuckets {
     #[inline]
-    fn add(&mut self, message: Delayed) -> Result<bool> {
+    fn add(&mut self, message: DelayedMessage) -> Result<bool> {
         Ok(self.add_checked(message.checked()?))
     }
 
@@ -323,7 +323,11 @@ impl DelayedIndex for TimeBuckets {
         while at < times_ms.len() {
             at += self.extend_run(&times_ms[at..], &ledger_ids[at..], &entry_ids[at..]);
             for row in at..times_ms.len().min(at + STEP_ROWS) {
-                self.add_checked(Delayed::new(times_ms[row], ledger_ids[row], entry_ids[row]));
+                self.add_checked(DelayedMessage::new(
+                    times_ms[row],
+                    ledger_ids[row],
+                    entry_ids[row],
+                ));
             }
             at += STEP_ROWS;
         }
@@ -357,7 +361,7 @@ impl DelayedIndex for TimeBuckets {
         Ok(due)
     }
 
-    fn contains(&mut self, message: Delayed) -> bool {
+    fn contains(&mut self, message: DelayedMessage) -> bool {
         let bucket = self.bucket_of(message.deliver_at_ms);
         self.close_run();
         message.checked().is_ok()
@@ -367,7 +371,7 @@ impl DelayedIndex for TimeBuckets {
             })
     }
 
-    fn remove(&mut self, message: Delayed) -> bool {
+    fn remove(&mut self, message: DelayedMessage) -> bool {
         if !self.contains(message) {
             return false;
         }

@@ -24,7 +24,7 @@ mod stream;
 
 use std::collections::BTreeMap;
 
-use crate::delayed::{Delayed, DelayedColumns, DelayedIndex, check_positions};
+use crate::delayed::{DelayedColumns, DelayedIndex, DelayedMessage, check_positions};
 use crate::error::{Error, Result, Validity, vec_with_room};
 use crate::nbytes::btree_bytes;
 use crate::radix;
@@ -141,10 +141,10 @@ impl TimeWheel {
         start
     }
 
-    fn add_checked(&mut self, message: Delayed) -> bool {
+    fn add_checked(&mut self, message: DelayedMessage) -> bool {
         let tick = self.tick_of(message.deliver_at_ms);
         let new = if self.open.covers(tick) {
-            self.open.add(Delayed { deliver_at_ms: tick, ..message })
+            self.open.add(DelayedMessage { deliver_at_ms: tick, ..message })
         } else {
             let (start, slot) = self.slot_at(tick);
             slot.add(message.ledger_id, message.entry_id, tick.wrapping_sub(start) as u64)
@@ -157,7 +157,7 @@ impl TimeWheel {
     /// different slots too often: more than `switches_max` times, and more than once in eight messages.
     fn add_sequence(
         &mut self,
-        messages: impl Iterator<Item = Delayed>,
+        messages: impl Iterator<Item = DelayedMessage>,
         switches_max: usize,
     ) -> usize {
         let mut messages = messages.peekable();
@@ -218,13 +218,13 @@ impl TimeWheel {
             let (bits, bytes) = (slot.bits, slot.heap_bytes() as u64);
             let whole = slot.len() <= WHOLE_MAX;
             let scattered = whole && slot.len() <= bytes / SCATTERED_BYTES;
-            let few = slot.len() <= OPEN_MAX || scattered || bits == 0;
-            if few || whole && bytes <= RUNS_BYTES_MAX {
+            let is_small = slot.len() <= OPEN_MAX || scattered || bits == 0;
+            if is_small || whole && bytes <= RUNS_BYTES_MAX {
                 // A run takes more than a byte in the slot.
                 let mut runs = Vec::with_capacity(slot.len().min(bytes) as usize);
                 slot.for_each_run(|run| runs.push(run));
                 let mut in_order = open_slot::sort_descending(&mut runs, bits);
-                if !in_order && few {
+                if !in_order && is_small {
                     runs = runs.iter().rev().flat_map(|run| run.split_by_tick()).collect();
                     in_order = open_slot::sort_descending(&mut runs, bits);
                 }
@@ -323,7 +323,7 @@ fn split(slot: &Slot) -> Vec<Option<Box<Slot>>> {
 impl DelayedIndex for TimeWheel {
     const SORTS_BATCHES: bool = true;
 
-    fn add(&mut self, message: Delayed) -> Result<bool> {
+    fn add(&mut self, message: DelayedMessage) -> Result<bool> {
         Ok(self.add_checked(message.checked()?))
     }
 
@@ -335,7 +335,7 @@ impl DelayedIndex for TimeWheel {
     ) -> Result<usize> {
         check_positions(ledger_ids, entry_ids)?;
         let before = self.length;
-        let message = |at: usize| Delayed::new(times_ms[at], ledger_ids[at], entry_ids[at]);
+        let message = |at: usize| DelayedMessage::new(times_ms[at], ledger_ids[at], entry_ids[at]);
         let served = self.add_sequence((0..times_ms.len()).map(message), SWITCHES_MAX);
         for part in (served..times_ms.len()).step_by(GROUPED_MAX) {
             let times = &times_ms[part..times_ms.len().min(part + GROUPED_MAX)];
@@ -372,10 +372,10 @@ impl DelayedIndex for TimeWheel {
         Ok(due)
     }
 
-    fn contains(&mut self, message: Delayed) -> bool {
+    fn contains(&mut self, message: DelayedMessage) -> bool {
         let tick = self.tick_of(message.deliver_at_ms);
         if self.open.covers(tick) {
-            return self.open.contains(&Delayed { deliver_at_ms: tick, ..message });
+            return self.open.contains(&DelayedMessage { deliver_at_ms: tick, ..message });
         }
         let slot = self.slots.range(..=tick).next_back();
         slot.filter(|&(&start, slot)| within(tick, start, slot.bits)).is_some_and(
@@ -385,10 +385,10 @@ impl DelayedIndex for TimeWheel {
         )
     }
 
-    fn remove(&mut self, message: Delayed) -> bool {
+    fn remove(&mut self, message: DelayedMessage) -> bool {
         let tick = self.tick_of(message.deliver_at_ms);
         let removed = if self.open.covers(tick) {
-            let removed = self.open.remove(&Delayed { deliver_at_ms: tick, ..message });
+            let removed = self.open.remove(&DelayedMessage { deliver_at_ms: tick, ..message });
             self.open.close_if_empty();
             removed
         } else {
@@ -444,7 +444,7 @@ impl DelayedIndex for TimeWheel {
 
     fn to_columns(&mut self) -> Result<DelayedColumns> {
         let mut columns = DelayedColumns::with_room(self.length)?;
-        let mut messages: Vec<Delayed> = vec_with_room(self.length)?;
+        let mut messages: Vec<DelayedMessage> = vec_with_room(self.length)?;
         messages.extend(self.open.messages());
         for (&start, slot) in &self.slots {
             let from = messages.len();
@@ -452,7 +452,7 @@ impl DelayedIndex for TimeWheel {
                 for step in run.split_by_tick() {
                     let (tick, ledger) = (start.wrapping_add(step.tick as i64), step.ledger);
                     let entries = step.entry..=step.last_entry();
-                    messages.extend(entries.map(|entry| Delayed::new(tick, ledger, entry)));
+                    messages.extend(entries.map(|entry| DelayedMessage::new(tick, ledger, entry)));
                 }
             });
             messages[from..].sort_unstable();
@@ -461,7 +461,7 @@ impl DelayedIndex for TimeWheel {
         messages[..opened].sort_unstable();
         for message in messages {
             let deliver_at_ms = self.time_of(message.deliver_at_ms);
-            columns.push(Delayed { deliver_at_ms, ..message });
+            columns.push(DelayedMessage { deliver_at_ms, ..message });
         }
         Ok(columns)
     }

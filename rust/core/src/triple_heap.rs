@@ -10,16 +10,16 @@
 //! rungs    time ranges, divided into buckets. Each rung has the range     add: a push into a bucket
 //!          of the bucket that was opened last in the rung outside it
 //! bottom   the messages of the earliest bucket, sorted                    pop: from the end of a vector
-//! near     a small binary heap of messages that are added later           add, pop: a heap operation
+//! heap     a small binary heap of messages that are added later           add, pop: a heap operation
 //!          and are due before the end of that bucket
 //! ```
 //!
-//! When `bottom` and `near` are empty, the next bucket is opened. A small bucket is sorted; a larger bucket is split
+//! When `bottom` and `heap` are empty, the next bucket is opened. A small bucket is sorted; a larger bucket is split
 //! into a new rung. So, in a queue of any size, a message is moved to a bucket once and sorted in cache once. If all
 //! times of a large bucket are equal, it cannot be split and is sorted as a whole. So the queue is never slower than a
 //! heap. Messages in `top` and in the rungs are packed into 8 bytes each (`packing.rs`) if their columns allow it.
 //!
-//! Invariants: every message of `bottom` and `near` is before every message of the rungs. Every message of a rung is
+//! Invariants: every message of `bottom` and `heap` is before every message of the rungs. Every message of a rung is
 //! before every message of the rungs outside it. The times of all these messages are at most `top_after`, and the times
 //! of all messages of `top` are greater.
 
@@ -30,7 +30,7 @@ mod rung;
 
 pub use hole_heap::HoleHeap;
 
-use crate::delayed::{Delayed, DelayedColumns, DelayedIndex};
+use crate::delayed::{DelayedColumns, DelayedIndex, DelayedMessage};
 use crate::error::{Result, Validity};
 use chunks::Chunks;
 use packing::{Extent, sort_descending};
@@ -42,24 +42,24 @@ const SORT_MAX: usize = 1024;
 /// The intended number of messages in a bucket of a new rung. It is below [`SORT_MAX`], so that evenly distributed
 /// messages need no further split. For values from 32 to 512, the speed differs by at most 20 %.
 const BUCKET_AIM: usize = 128;
-/// The number of messages at which `near` is converted to a rung. With more messages, the heap operations cost more
+/// The number of messages at which `heap` is converted to a rung. With more messages, the heap operations cost more
 /// than moving the messages to buckets.
-const NEAR_MAX: usize = 4096;
+const HEAP_MAX: usize = 4096;
 
 /// The exact heap of delayed messages. The module documentation describes its representation.
 #[derive(Debug, Clone, Default)]
 pub struct TripleLongHeap {
     /// The earliest messages in descending order, so that the next one is last.
-    bottom: Vec<Delayed>,
-    near: HoleHeap,
+    bottom: Vec<DelayedMessage>,
+    heap: HoleHeap,
     /// The rungs, the outermost first.
     rungs: Vec<Rung>,
     top: Chunks,
     /// A message with a later time than this is added to `top`. `None` means that there is no ladder, and every message
     /// is added to `top`.
     top_after: Option<i64>,
-    /// The number of messages in `near` at which the next conversion to a rung is tried.
-    near_limit: usize,
+    /// The number of messages in `heap` at which the next conversion to a rung is tried.
+    heap_limit: usize,
     length: usize,
 }
 
@@ -71,21 +71,21 @@ impl TripleLongHeap {
     }
 
     /// Returns the earliest message.
-    pub fn peek(&mut self) -> Option<Delayed> {
+    pub fn peek(&mut self) -> Option<DelayedMessage> {
         self.refill();
-        match (self.bottom.last(), self.near.peek()) {
+        match (self.bottom.last(), self.heap.peek()) {
             (Some(&a), Some(b)) => Some(a.min(b)),
             (a, b) => a.copied().or(b),
         }
     }
 
     /// Removes and returns the earliest message.
-    pub fn pop(&mut self) -> Option<Delayed> {
+    pub fn pop(&mut self) -> Option<DelayedMessage> {
         self.refill();
-        let message = match (self.bottom.last(), self.near.peek()) {
-            (Some(&a), Some(b)) if b < a => self.near.pop(),
+        let message = match (self.bottom.last(), self.heap.peek()) {
+            (Some(&a), Some(b)) if b < a => self.heap.pop(),
             (Some(_), _) => self.bottom.pop(),
-            (None, _) => self.near.pop(),
+            (None, _) => self.heap.pop(),
         }?;
         self.length -= 1;
         Some(message)
@@ -95,14 +95,14 @@ impl TripleLongHeap {
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.bottom.capacity()
-            + self.near.capacity()
+            + self.heap.capacity()
             + self.top.capacity()
             + self.rungs.iter().map(Rung::capacity).sum::<usize>()
     }
 
     /// Adds one message.
     #[inline]
-    pub fn push(&mut self, message: Delayed) {
+    pub fn push(&mut self, message: DelayedMessage) {
         self.length += 1;
         let time = message.deliver_at_ms;
         let Some(top_after) = self.top_after else {
@@ -116,39 +116,39 @@ impl TripleLongHeap {
                 return;
             }
         }
-        self.near.push(message);
-        if self.near.len() >= self.near_limit.max(NEAR_MAX) {
-            self.split_near_rung();
+        self.heap.push(message);
+        if self.heap.len() >= self.heap_limit.max(HEAP_MAX) {
+            self.split_heap();
         }
     }
 
-    /// Converts the messages of `near` and `bottom` to a new innermost rung, if their times differ.
+    /// Converts the messages of `heap` and `bottom` to a new innermost rung, if their times differ.
     #[cold]
-    fn split_near_rung(&mut self) {
-        self.near_limit = self.near.len() * 2;
-        let mut messages = self.near.take();
+    fn split_heap(&mut self) {
+        self.heap_limit = self.heap.len() * 2;
+        let mut messages = self.heap.take();
         messages.append(&mut self.bottom);
         match cut(&messages) {
             Some(rung) => {
                 self.rungs.push(rung);
-                self.near_limit = 0;
+                self.heap_limit = 0;
             }
-            None => self.near = HoleHeap::from(messages),
+            None => self.heap = HoleHeap::from(messages),
         }
     }
 
-    /// If `bottom` and `near` are empty, opens the next bucket, so that `bottom` has the earliest messages. Does
+    /// If `bottom` and `heap` are empty, opens the next bucket, so that `bottom` has the earliest messages. Does
     /// nothing if the heap is empty.
     #[inline]
     fn refill(&mut self) {
-        if self.bottom.is_empty() && self.near.is_empty() && self.length > 0 {
+        if self.bottom.is_empty() && self.heap.is_empty() && self.length > 0 {
             self.open();
         }
     }
 
     #[cold]
     fn open(&mut self) {
-        self.near_limit = 0;
+        self.heap_limit = 0;
         let mut bucket = std::mem::take(&mut self.bottom);
         loop {
             if let Some(rung) = self.rungs.last_mut() {
@@ -183,18 +183,18 @@ impl TripleLongHeap {
         }
     }
 
-    fn parts(&self) -> impl Iterator<Item = Delayed> + '_ {
+    fn parts(&self) -> impl Iterator<Item = DelayedMessage> + '_ {
         self.bottom
             .iter()
             .copied()
-            .chain(self.near.iter())
+            .chain(self.heap.iter())
             .chain(self.rungs.iter().flat_map(Rung::iter))
             .chain(self.top.iter())
     }
 }
 
 /// Creates a rung of these messages; `None` if all times are equal.
-fn cut(messages: &[Delayed]) -> Option<Rung> {
+fn cut(messages: &[DelayedMessage]) -> Option<Rung> {
     Rung::cut(messages.iter().copied(), messages.len(), &Extent::of(messages), BUCKET_AIM)
 }
 
@@ -202,7 +202,7 @@ impl DelayedIndex for TripleLongHeap {
     const TAKES_ANY_IDS: bool = true;
 
     #[inline]
-    fn add(&mut self, message: Delayed) -> Result<bool> {
+    fn add(&mut self, message: DelayedMessage) -> Result<bool> {
         self.push(message);
         Ok(true)
     }
@@ -214,7 +214,7 @@ impl DelayedIndex for TripleLongHeap {
         entry_ids: &[i64],
     ) -> Result<usize> {
         for ((&time, &ledger), &entry) in times_ms.iter().zip(ledger_ids).zip(entry_ids) {
-            self.push(Delayed::new(time, ledger, entry));
+            self.push(DelayedMessage::new(time, ledger, entry));
         }
         Ok(times_ms.len())
     }
@@ -223,7 +223,7 @@ impl DelayedIndex for TripleLongHeap {
         let mut due = DelayedColumns::with_room(max.min(self.length).min(SORT_MAX))?;
         while due.len() < max {
             self.refill();
-            if !self.near.is_empty() {
+            if !self.heap.is_empty() {
                 match self.peek() {
                     Some(message) if message.deliver_at_ms <= now_ms => {
                         due.push(message);
@@ -248,12 +248,12 @@ impl DelayedIndex for TripleLongHeap {
     }
 
     /// Returns whether the heap has the message. O(n), because the messages are not sorted for a search.
-    fn contains(&mut self, message: Delayed) -> bool {
+    fn contains(&mut self, message: DelayedMessage) -> bool {
         self.parts().any(|other| other == message)
     }
 
     /// Removes one copy of the message. O(n), because the ladder is rebuilt.
-    fn remove(&mut self, message: Delayed) -> bool {
+    fn remove(&mut self, message: DelayedMessage) -> bool {
         let mut found = false;
         let mut rest = Self::new();
         for other in self.parts() {
@@ -283,15 +283,15 @@ impl DelayedIndex for TripleLongHeap {
 
     fn shrink_to_fit(&mut self) {
         self.bottom.shrink_to_fit();
-        self.near.shrink_to_fit();
+        self.heap.shrink_to_fit();
         self.top.shrink_to_fit();
         self.rungs.iter_mut().for_each(Rung::shrink_to_fit);
         self.rungs.shrink_to_fit();
     }
 
     fn heap_bytes(&mut self) -> usize {
-        self.bottom.capacity() * size_of::<Delayed>()
-            + self.near.heap_bytes()
+        self.bottom.capacity() * size_of::<DelayedMessage>()
+            + self.heap.heap_bytes()
             + self.top.heap_bytes()
             + self.rungs.iter().map(Rung::heap_bytes).sum::<usize>()
             + self.rungs.capacity() * size_of::<Rung>()
@@ -310,8 +310,8 @@ impl DelayedIndex for TripleLongHeap {
         if !self.bottom.is_sorted_by(|a, b| a >= b) {
             return Err("bottom is not descending".into());
         }
-        self.near.validate()?;
-        let mut least = self.bottom.iter().copied().chain(self.near.iter()).max();
+        self.heap.validate()?;
+        let mut least = self.bottom.iter().copied().chain(self.heap.iter()).max();
         for rung in self.rungs.iter().rev() {
             rung.validate()?;
             let earliest = rung.iter().map(|message| message.deliver_at_ms).min();

@@ -3,7 +3,7 @@
 //! PyO3 has no inheritance of methods across Rust types. So the macro `delayed_index!` defines each class with the
 //! common methods, which call `DelayedIndex`, and with the methods of the class itself.
 
-use ackwell_core::{Delayed, DelayedColumns};
+use ackwell_core::{DelayedColumns, DelayedMessage};
 use pyo3::prelude::*;
 
 use crate::arrays::{Array, array};
@@ -18,8 +18,8 @@ pub(crate) fn arrays(py: Python<'_>, columns: DelayedColumns) -> Columns<'_> {
 }
 
 /// Builds a message from the arguments of a scalar call.
-pub(crate) fn message(deliver_at_ms: Int, ledger_id: Int, entry_id: Int) -> Delayed {
-    Delayed::new(deliver_at_ms.0, ledger_id.0, entry_id.0)
+pub(crate) fn message(deliver_at_ms: Int, ledger_id: Int, entry_id: Int) -> DelayedMessage {
+    DelayedMessage::new(deliver_at_ms.0, ledger_id.0, entry_id.0)
 }
 
 /// Defines the class `$class`, which contains a `Shared<ackwell_core::$class>`. `$settings` returns the text of the

@@ -44,8 +44,8 @@ def get_message_id_by_timestamp(request: Request) -> Any:
 def get_message_id_by_index(request: Request) -> Any:
     """Refuse the request, because entries have no index, as in a broker without broker entry metadata."""
     existing(request)
-    why = "GetMessageIDByIndex is not allowed when broker entry metadata is disabled"
-    raise HttpError(HTTPStatus.PRECONDITION_FAILED, why)
+    message = "GetMessageIDByIndex is not allowed when broker entry metadata is disabled"
+    raise HttpError(HTTPStatus.PRECONDITION_FAILED, message)
 
 
 def peek_nth_message(request: Request) -> RawAnswer:

@@ -72,13 +72,13 @@ impl Directory {
     /// Returns the ledgers in order of id. Dispatch adds ledgers in order, so each ledger is mostly at the array index
     /// after the previous one. This index is tried before the hash map.
     pub(super) fn iter(&self) -> impl Iterator<Item = &PendingLedger> {
-        let mut behind = 0;
+        let mut next = 0;
         self.order.iter().map(move |&id| {
-            let at = match self.ledgers.get(behind) {
-                Some(ledger) if ledger.ledger_id == id => behind,
+            let at = match self.ledgers.get(next) {
+                Some(ledger) if ledger.ledger_id == id => next,
                 _ => self.place(id).expect("tree and map agree"),
             };
-            behind = at + 1;
+            next = at + 1;
             &self.ledgers[at]
         })
     }

@@ -9,7 +9,7 @@
 use crate::error::{Validity, invariant};
 use std::iter::Peekable;
 
-use super::sparse::Sparse;
+use super::sparse::SparseEntries;
 use super::value::PendingAck;
 use super::window::{Window, split};
 
@@ -22,7 +22,7 @@ const DENSE_ENTRIES_A_PAGE: usize = 4;
 #[derive(Debug, Clone)]
 enum LedgerForm {
     Window(Window),
-    Sparse(Box<Sparse>),
+    Sparse(Box<SparseEntries>),
 }
 
 #[derive(Debug, Clone)]
@@ -169,7 +169,7 @@ impl PendingLedger {
     pub(super) fn heap_bytes(&self) -> usize {
         match &self.form {
             LedgerForm::Window(window) => window.heap_bytes(),
-            LedgerForm::Sparse(sparse) => size_of::<Sparse>() + sparse.heap_bytes(),
+            LedgerForm::Sparse(sparse) => size_of::<SparseEntries>() + sparse.heap_bytes(),
         }
     }
 
@@ -218,7 +218,7 @@ impl PendingLedger {
     #[cold]
     fn become_sparse(&mut self) {
         let entries = self.entries();
-        self.form = LedgerForm::Sparse(Box::new(Sparse::from_entries(entries.into_iter())));
+        self.form = LedgerForm::Sparse(Box::new(SparseEntries::from_entries(entries.into_iter())));
     }
 
     #[cold]

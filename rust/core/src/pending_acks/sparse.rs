@@ -16,7 +16,7 @@ const INDEX_WORDS_MIN: usize = 64;
 const WORD_BITS: usize = 64;
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Sparse {
+pub(super) struct SparseEntries {
     values: LongMap,
     index: Option<Index>,
 }
@@ -57,7 +57,7 @@ const fn words_max(entries: usize) -> usize {
     if words < LIMIT_DEFAULT / WORD_BITS { words } else { LIMIT_DEFAULT / WORD_BITS }
 }
 
-impl Sparse {
+impl SparseEntries {
     pub(super) fn from_entries(entries: impl Iterator<Item = (i64, PendingAck)>) -> Self {
         let mut sparse =
             Self { values: entries.map(|(id, value)| (id, value.pack())).collect(), index: None };

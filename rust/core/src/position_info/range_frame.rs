@@ -40,8 +40,8 @@ pub(super) struct Frame {
     body_at: usize,
     upper_at: usize,
     length: usize,
-    lowers: Within,
-    uppers: Within,
+    lowers: VarintInterval,
+    uppers: VarintInterval,
 }
 
 /// The fixed bits of a part of the frame: their values, and a mask of their places.
@@ -53,12 +53,12 @@ struct Part<T> {
 
 /// An interval of numbers whose varints have the same number of bytes.
 #[derive(Clone, Copy, Default)]
-struct Within {
+struct VarintInterval {
     first: u64,
     count: u64,
 }
 
-impl Within {
+impl VarintInterval {
     fn of_length(length: usize) -> Self {
         let end = 1 << (7 * length);
         let first = if length == 1 { 0 } else { end >> 7 };
@@ -112,8 +112,8 @@ impl Frame {
             body_at,
             upper_at,
             length,
-            lowers: Within::of_length(lower_length),
-            uppers: Within::of_length(upper_length),
+            lowers: VarintInterval::of_length(lower_length),
+            uppers: VarintInterval::of_length(upper_length),
         })
     }
 

@@ -53,13 +53,13 @@ impl Runs {
         let mut joined = run;
         // Removes each run that touches the new one, beginning with the last, and joins it to the new one.
         while let Some((lower, upper)) = self.uppers.range(..=joined.upper).next_back() {
-            let near = Run { lower: *lower, upper: *upper };
-            if !near.touches(joined) {
+            let neighbor = Run { lower: *lower, upper: *upper };
+            if !neighbor.touches(joined) {
                 break;
             }
-            self.uppers.remove(&near.lower);
-            self.cardinality -= near.len();
-            joined = joined.joined(near);
+            self.uppers.remove(&neighbor.lower);
+            self.cardinality -= neighbor.len();
+            joined = joined.joined(neighbor);
         }
         self.uppers.insert(joined.lower, joined.upper);
         self.cardinality += joined.len();
@@ -70,15 +70,15 @@ impl Runs {
     pub(super) fn remove_run(&mut self, run: Run) -> u64 {
         let before = self.cardinality;
         while let Some((lower, upper)) = self.uppers.range(..run.upper).next_back() {
-            let near = Run { lower: *lower, upper: *upper };
-            if near.upper <= run.lower {
+            let neighbor = Run { lower: *lower, upper: *upper };
+            if neighbor.upper <= run.lower {
                 break;
             }
-            self.uppers.remove(&near.lower);
-            self.cardinality -= near.len();
+            self.uppers.remove(&neighbor.lower);
+            self.cardinality -= neighbor.len();
             for rest in [
-                Run { lower: near.lower, upper: run.lower },
-                Run { lower: run.upper, upper: near.upper },
+                Run { lower: neighbor.lower, upper: run.lower },
+                Run { lower: run.upper, upper: neighbor.upper },
             ] {
                 if rest.lower < rest.upper {
                     self.uppers.insert(rest.lower, rest.upper);

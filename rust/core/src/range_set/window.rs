@@ -200,7 +200,7 @@ impl Window {
         })
     }
 
-    pub(super) fn iter(&self) -> RunsOf<impl Iterator<Item = u64> + '_> {
+    pub(super) fn iter(&self) -> WordRuns<impl Iterator<Item = u64> + '_> {
         runs_from(self.first_word + self.head as i64, self.words[self.head..].iter().copied())
     }
 
@@ -359,12 +359,12 @@ const fn bit(entry_id: i64) -> u64 {
 }
 
 /// Returns an iterator over the runs of set bits in `words`. The first of `words` has the index `first_word`.
-pub(super) fn runs_from<I: Iterator<Item = u64>>(first_word: i64, words: I) -> RunsOf<I> {
-    RunsOf { words, word: 0, base: (first_word - 1) * BITS }
+pub(super) fn runs_from<I: Iterator<Item = u64>>(first_word: i64, words: I) -> WordRuns<I> {
+    WordRuns { words, word: 0, base: (first_word - 1) * BITS }
 }
 
 /// The iterator of [`runs_from`].
-pub(super) struct RunsOf<I> {
+pub(super) struct WordRuns<I> {
     words: I,
     /// The remaining bits of the word at `base`.
     word: u64,
@@ -372,7 +372,7 @@ pub(super) struct RunsOf<I> {
     base: i64,
 }
 
-impl<I: Iterator<Item = u64>> Iterator for RunsOf<I> {
+impl<I: Iterator<Item = u64>> Iterator for WordRuns<I> {
     type Item = Run;
 
     fn next(&mut self) -> Option<Run> {

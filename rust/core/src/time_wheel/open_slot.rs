@@ -10,12 +10,12 @@ use std::collections::BTreeSet;
 
 use super::bits::low_mask;
 use super::run::MessageRun;
-use crate::delayed::{Delayed, DelayedColumns};
+use crate::delayed::{DelayedColumns, DelayedMessage};
 use crate::error::Validity;
 use crate::radix;
 
-/// The open slot. In `late`, ticks are absolute and stored in [`Delayed::deliver_at_ms`]. In runs, ticks count from
-/// `start`.
+/// The open slot. In `late`, ticks are absolute and stored in [`DelayedMessage::deliver_at_ms`]. In runs, ticks count
+/// from `start`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenSlot {
     /// The start and the bits of the open range of ticks, `start..start + 2^bits`. The open slot also takes messages
@@ -24,7 +24,7 @@ pub(super) struct OpenSlot {
     /// The runs in descending order: all messages of a run are before all messages of the previous run.
     runs: Vec<MessageRun>,
     /// Messages that were added after the slot was opened.
-    late: BTreeSet<Delayed>,
+    late: BTreeSet<DelayedMessage>,
 }
 
 /// The key by which messages are ordered for delivery: tick, ledger and entry.
@@ -90,7 +90,7 @@ impl OpenSlot {
 
     /// Returns the runs in order of position, and the late messages. If two runs begin at the same position, the longer
     /// run comes first.
-    pub(super) fn into_parts(mut self) -> (Vec<MessageRun>, BTreeSet<Delayed>) {
+    pub(super) fn into_parts(mut self) -> (Vec<MessageRun>, BTreeSet<DelayedMessage>) {
         self.runs.sort_unstable_by_key(|run| (run.ledger, run.entry, Reverse(run.count)));
         (self.runs, self.late)
     }
@@ -99,7 +99,7 @@ impl OpenSlot {
         self.range.map_or(0, |(start, _)| start)
     }
 
-    fn run_of(&self, message: &Delayed) -> Option<usize> {
+    fn run_of(&self, message: &DelayedMessage) -> Option<usize> {
         if message.deliver_at_ms < self.start() {
             return None;
         }
@@ -111,15 +111,15 @@ impl OpenSlot {
         holds.then_some(at)
     }
 
-    pub(super) fn contains(&self, message: &Delayed) -> bool {
+    pub(super) fn contains(&self, message: &DelayedMessage) -> bool {
         self.late.contains(message) || self.run_of(message).is_some()
     }
 
-    pub(super) fn add(&mut self, message: Delayed) -> bool {
+    pub(super) fn add(&mut self, message: DelayedMessage) -> bool {
         self.run_of(&message).is_none() && self.late.insert(message)
     }
 
-    pub(super) fn remove(&mut self, message: &Delayed) -> bool {
+    pub(super) fn remove(&mut self, message: &DelayedMessage) -> bool {
         if self.late.remove(message) {
             return true;
         }
@@ -164,7 +164,7 @@ impl OpenSlot {
                     return;
                 }
                 let time = late.deliver_at_ms.saturating_mul(tick_ms);
-                due.push(Delayed { deliver_at_ms: time, ..*late });
+                due.push(DelayedMessage { deliver_at_ms: time, ..*late });
                 self.late.pop_first();
                 continue;
             }
@@ -191,11 +191,11 @@ impl OpenSlot {
     }
 
     /// Returns every message, in any order. The field `deliver_at_ms` has the tick, not the time.
-    pub(super) fn messages(&self) -> impl Iterator<Item = Delayed> + '_ {
+    pub(super) fn messages(&self) -> impl Iterator<Item = DelayedMessage> + '_ {
         let runs = self.runs.iter().flat_map(|run| run.split_by_tick()).flat_map(|part| {
             let tick = self.start() + part.tick as i64;
             (part.entry..=part.last_entry())
-                .map(move |entry| Delayed::new(tick, part.ledger, entry))
+                .map(move |entry| DelayedMessage::new(tick, part.ledger, entry))
         });
         runs.chain(self.late.iter().copied())
     }
@@ -203,7 +203,7 @@ impl OpenSlot {
     pub(super) fn heap_bytes(&self) -> usize {
         // A set takes the memory of a tree whose values have the size 0.
         self.runs.capacity() * size_of::<MessageRun>()
-            + crate::nbytes::btree_bytes::<Delayed, ()>(self.late.len())
+            + crate::nbytes::btree_bytes::<DelayedMessage, ()>(self.late.len())
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
@@ -225,13 +225,13 @@ impl OpenSlot {
     }
 }
 
-fn first_of(run: &MessageRun, start: i64) -> Delayed {
-    Delayed::new(start + run.tick as i64, run.ledger, run.entry)
+fn first_of(run: &MessageRun, start: i64) -> DelayedMessage {
+    DelayedMessage::new(start + run.tick as i64, run.ledger, run.entry)
 }
 
 /// Returns how many messages of a run, from its first, are before a late message. The late message must be after the
 /// first message of the run.
-fn count_up_to(run: &MessageRun, start: i64, late: &Delayed) -> u64 {
+fn count_up_to(run: &MessageRun, start: i64, late: &DelayedMessage) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {
         // The late message is on the first tick of the run. The run may reach the next tick before the entry of the
@@ -249,7 +249,7 @@ fn count_up_to(run: &MessageRun, start: i64, late: &Delayed) -> u64 {
 fn push_front(due: &mut DelayedColumns, run: &MessageRun, count: u64, mut tick: i64, tick_ms: i64) {
     let time = tick.saturating_mul(tick_ms);
     if count == 1 {
-        return due.push(Delayed::new(time, run.ledger, run.entry));
+        return due.push(DelayedMessage::new(time, run.ledger, run.entry));
     }
     due.push_run(time, run.ledger, run.entry, run.entry + (count - 1) as i64);
     let Some(climbing) = count.checked_sub(run.first) else { return };

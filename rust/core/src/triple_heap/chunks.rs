@@ -4,7 +4,7 @@
 //! So each message is written to memory once, as 8 bytes, and growing copies nothing.
 
 use super::packing::{Extent, Messages};
-use crate::delayed::Delayed;
+use crate::delayed::DelayedMessage;
 
 /// The number of messages in a chunk. Before it is packed, a chunk takes 24 KiB.
 const CHUNK: usize = 1024;
@@ -12,12 +12,12 @@ const CHUNK: usize = 1024;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Chunks {
     full: Vec<(Extent, Messages)>,
-    open: Vec<Delayed>,
+    open: Vec<DelayedMessage>,
 }
 
 impl Chunks {
     #[inline]
-    pub(super) fn push(&mut self, message: Delayed) {
+    pub(super) fn push(&mut self, message: DelayedMessage) {
         if self.open.len() == CHUNK {
             self.pack();
         }
@@ -43,7 +43,7 @@ impl Chunks {
         self.full.iter().fold(Extent::of(&self.open), |all, (extent, _)| all.and(*extent))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Delayed> + Clone + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = DelayedMessage> + Clone + '_ {
         let full = self.full.iter().flat_map(|(_, messages)| messages.iter());
         full.chain(self.open.iter().copied())
     }
@@ -54,7 +54,7 @@ impl Chunks {
 
     pub(super) fn heap_bytes(&self) -> usize {
         self.full.iter().map(|(_, messages)| messages.heap_bytes()).sum::<usize>()
-            + self.open.capacity() * size_of::<Delayed>()
+            + self.open.capacity() * size_of::<DelayedMessage>()
             + self.full.capacity() * size_of::<(Extent, Messages)>()
     }
 

@@ -5,19 +5,19 @@
 //! that are added before the end of its earliest bucket. The benches compare the ladder queue with this heap. A d-ary
 //! heap is not faster for tuples of 24 bytes.
 
-use crate::delayed::Delayed;
+use crate::delayed::DelayedMessage;
 use crate::error::Validity;
 
 /// A binary min-heap; `messages[i]` is at most `messages[2i + 1]` and `messages[2i + 2]`.
 #[derive(Debug, Clone, Default)]
 pub struct HoleHeap {
-    messages: Vec<Delayed>,
+    messages: Vec<DelayedMessage>,
 }
 
 impl HoleHeap {
     /// Adds a message. Each parent that is greater than the message moves down, and then the message is written once.
     #[inline]
-    pub fn push(&mut self, message: Delayed) {
+    pub fn push(&mut self, message: DelayedMessage) {
         let mut hole = self.messages.len();
         self.messages.push(message);
         while hole > 0 {
@@ -33,7 +33,7 @@ impl HoleHeap {
 
     /// Removes and returns the least message.
     #[inline]
-    pub fn pop(&mut self) -> Option<Delayed> {
+    pub fn pop(&mut self) -> Option<DelayedMessage> {
         let last = self.messages.pop()?;
         let Some(&least) = self.messages.first() else {
             return Some(last);
@@ -44,7 +44,7 @@ impl HoleHeap {
 
     /// Stores `message` at or below the hole at index `hole`. While a child of the hole is less than `message`, the
     /// lesser child moves up and its place becomes the hole.
-    fn sift_down(&mut self, mut hole: usize, message: Delayed) {
+    fn sift_down(&mut self, mut hole: usize, message: DelayedMessage) {
         let messages = &mut self.messages[..];
         loop {
             let mut child = 2 * hole + 1;
@@ -66,7 +66,7 @@ impl HoleHeap {
     /// Returns the least message.
     #[must_use]
     #[inline]
-    pub fn peek(&self) -> Option<Delayed> {
+    pub fn peek(&self) -> Option<DelayedMessage> {
         self.messages.first().copied()
     }
 
@@ -83,11 +83,11 @@ impl HoleHeap {
         self.messages.is_empty()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Delayed> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = DelayedMessage> + '_ {
         self.messages.iter().copied()
     }
 
-    pub(super) fn take(&mut self) -> Vec<Delayed> {
+    pub(super) fn take(&mut self) -> Vec<DelayedMessage> {
         std::mem::take(&mut self.messages)
     }
 
@@ -96,7 +96,7 @@ impl HoleHeap {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.messages.capacity() * size_of::<Delayed>()
+        self.messages.capacity() * size_of::<DelayedMessage>()
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
@@ -111,9 +111,9 @@ impl HoleHeap {
     }
 }
 
-impl From<Vec<Delayed>> for HoleHeap {
+impl From<Vec<DelayedMessage>> for HoleHeap {
     /// Builds a heap of these messages. O(n).
-    fn from(messages: Vec<Delayed>) -> Self {
+    fn from(messages: Vec<DelayedMessage>) -> Self {
         let mut heap = Self { messages };
         for hole in (0..heap.messages.len() / 2).rev() {
             heap.sift_down(hole, heap.messages[hole]);

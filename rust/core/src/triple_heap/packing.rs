@@ -4,37 +4,37 @@
 //! least value of each column are concatenated. They mostly fit into 64 bits. This takes a third of the memory, and
 //! sorting compares integers instead of triples.
 
-use crate::delayed::Delayed;
+use crate::delayed::DelayedMessage;
 
 /// The least and the greatest value of each column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
-    pub(super) least: Delayed,
-    pub(super) greatest: Delayed,
+    pub(super) least: DelayedMessage,
+    pub(super) greatest: DelayedMessage,
 }
 
 impl Extent {
     /// The extent of an empty collection of messages.
     pub(super) const NONE: Self = Self {
-        least: Delayed::new(i64::MAX, i64::MAX, i64::MAX),
-        greatest: Delayed::new(i64::MIN, i64::MIN, i64::MIN),
+        least: DelayedMessage::new(i64::MAX, i64::MAX, i64::MAX),
+        greatest: DelayedMessage::new(i64::MIN, i64::MIN, i64::MIN),
     };
 
-    pub(super) fn of(messages: &[Delayed]) -> Self {
+    pub(super) fn of(messages: &[DelayedMessage]) -> Self {
         messages.iter().fold(Self::NONE, |extent, &message| {
             extent.and(Self { least: message, greatest: message })
         })
     }
 
     pub(super) fn and(self, other: Self) -> Self {
-        let least = |of: fn(&Delayed) -> i64| of(&self.least).min(of(&other.least));
-        let greatest = |of: fn(&Delayed) -> i64| of(&self.greatest).max(of(&other.greatest));
-        let columns: [fn(&Delayed) -> i64; 3] =
+        let least = |of: fn(&DelayedMessage) -> i64| of(&self.least).min(of(&other.least));
+        let greatest = |of: fn(&DelayedMessage) -> i64| of(&self.greatest).max(of(&other.greatest));
+        let columns: [fn(&DelayedMessage) -> i64; 3] =
             [|m| m.deliver_at_ms, |m| m.ledger_id, |m| m.entry_id];
         let [time, ledger, entry] = columns;
         Self {
-            least: Delayed::new(least(time), least(ledger), least(entry)),
-            greatest: Delayed::new(greatest(time), greatest(ledger), greatest(entry)),
+            least: DelayedMessage::new(least(time), least(ledger), least(entry)),
+            greatest: DelayedMessage::new(greatest(time), greatest(ledger), greatest(entry)),
         }
     }
 }
@@ -43,7 +43,7 @@ impl Extent {
 /// entry id.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packing {
-    least: Delayed,
+    least: DelayedMessage,
     ledger_shift: u32,
     time_shift: u32,
 }
@@ -67,7 +67,7 @@ impl Packing {
     }
 
     #[inline]
-    pub(super) fn pack(&self, message: &Delayed) -> u64 {
+    pub(super) fn pack(&self, message: &DelayedMessage) -> u64 {
         let above = |value: i64, least: i64| value.wrapping_sub(least) as u64;
         above(message.deliver_at_ms, self.least.deliver_at_ms) << self.time_shift
             | above(message.ledger_id, self.least.ledger_id) << self.ledger_shift
@@ -75,10 +75,10 @@ impl Packing {
     }
 
     #[inline]
-    pub(super) fn unpack(&self, key: u64) -> Delayed {
+    pub(super) fn unpack(&self, key: u64) -> DelayedMessage {
         let low = |value: u64, bits: u32| (value & ((1 << bits) - 1)) as i64;
         let ledger = low(key >> self.ledger_shift, self.time_shift - self.ledger_shift);
-        Delayed::new(
+        DelayedMessage::new(
             self.least.deliver_at_ms.wrapping_add((key >> self.time_shift) as i64),
             self.least.ledger_id.wrapping_add(ledger),
             self.least.entry_id.wrapping_add(low(key, self.ledger_shift)),
@@ -90,11 +90,11 @@ impl Packing {
 #[derive(Debug, Clone)]
 pub(super) enum Messages {
     Packed(Packing, Vec<u64>),
-    Plain(Vec<Delayed>),
+    Plain(Vec<DelayedMessage>),
 }
 
 impl Messages {
-    pub(super) fn new(messages: &[Delayed], extent: &Extent) -> Self {
+    pub(super) fn new(messages: &[DelayedMessage], extent: &Extent) -> Self {
         match Packing::of(extent) {
             Some(packing) => {
                 Self::Packed(packing, messages.iter().map(|m| packing.pack(m)).collect())
@@ -110,11 +110,14 @@ impl Messages {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Delayed> + Clone + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = DelayedMessage> + Clone + '_ {
         self.iter_from(0)
     }
 
-    pub(super) fn iter_from(&self, start: usize) -> impl Iterator<Item = Delayed> + Clone + '_ {
+    pub(super) fn iter_from(
+        &self,
+        start: usize,
+    ) -> impl Iterator<Item = DelayedMessage> + Clone + '_ {
         let (packed, plain) = match self {
             Self::Packed(packing, keys) => (Some((packing, &keys[start..])), &[][..]),
             Self::Plain(messages) => (None, &messages[start..]),
@@ -125,7 +128,7 @@ impl Messages {
     }
 
     /// Removes the messages from index `start` to the end, and appends them to `into`, sorted with the earliest last.
-    pub(super) fn take_descending(&mut self, start: usize, into: &mut Vec<Delayed>) {
+    pub(super) fn take_descending(&mut self, start: usize, into: &mut Vec<DelayedMessage>) {
         match self {
             Self::Packed(packing, keys) => {
                 keys[start..].sort_unstable();
@@ -163,7 +166,7 @@ impl Messages {
     pub(super) fn heap_bytes(&self) -> usize {
         let each = match self {
             Self::Packed(..) => size_of::<u64>(),
-            Self::Plain(_) => size_of::<Delayed>(),
+            Self::Plain(_) => size_of::<DelayedMessage>(),
         };
         self.capacity() * each
     }
@@ -177,7 +180,7 @@ impl Messages {
 }
 
 /// Sorts by all three columns, the earliest last.
-pub(super) fn sort_descending(messages: &mut Vec<Delayed>) {
+pub(super) fn sort_descending(messages: &mut Vec<DelayedMessage>) {
     if messages.len() > 1 {
         let mut packed = Messages::new(messages, &Extent::of(messages));
         messages.clear();

@@ -7,7 +7,7 @@
 
 use super::SORT_MAX;
 use super::packing::{Extent, Messages, Packing, sort_descending};
-use crate::delayed::Delayed;
+use crate::delayed::DelayedMessage;
 use crate::error::Validity;
 
 #[derive(Debug, Clone)]
@@ -21,14 +21,14 @@ pub(super) struct Rung {
     /// `starts[b]` is the start of bucket `b` in `flat`. The bucket ends at `starts[b - 1]`, because later buckets are
     /// stored first.
     starts: Vec<u32>,
-    late: Vec<Vec<Delayed>>,
+    late: Vec<Vec<DelayedMessage>>,
 }
 
 impl Rung {
     /// Creates a rung of `length` messages with buckets of about `aim` messages; `None` if all times are equal or there
     /// are more than 2^32 - 1 messages.
     pub(super) fn cut(
-        messages: impl Iterator<Item = Delayed> + Clone,
+        messages: impl Iterator<Item = DelayedMessage> + Clone,
         length: usize,
         extent: &Extent,
         aim: usize,
@@ -43,7 +43,7 @@ impl Rung {
         let wanted = (length / aim).max(2) as u64;
         let shift = 64 - (span / wanted).leading_zeros();
         let buckets = (span >> shift) as usize + 1;
-        let bucket_of = |message: &Delayed| {
+        let bucket_of = |message: &DelayedMessage| {
             (message.deliver_at_ms.wrapping_sub(least) as u64 >> shift) as usize
         };
         let mut ends = vec![0u32; buckets];
@@ -53,7 +53,7 @@ impl Rung {
             end += *count;
             *count = end;
         }
-        let mut place = |message: &Delayed| {
+        let mut place = |message: &DelayedMessage| {
             let place = &mut ends[bucket_of(message)];
             *place -= 1;
             *place as usize
@@ -65,7 +65,7 @@ impl Rung {
                 Messages::Packed(packing, keys)
             }
             None => {
-                let mut plain = vec![Delayed::new(0, 0, 0); length];
+                let mut plain = vec![DelayedMessage::new(0, 0, 0); length];
                 messages.for_each(|message| plain[place(&message)] = message);
                 Messages::Plain(plain)
             }
@@ -76,7 +76,7 @@ impl Rung {
 
     /// Adds a message if this rung has an unopened bucket for it; returns whether it was added.
     #[inline]
-    pub(super) fn push(&mut self, message: Delayed) -> bool {
+    pub(super) fn push(&mut self, message: DelayedMessage) -> bool {
         if message.deliver_at_ms < self.base {
             return false;
         }
@@ -96,7 +96,7 @@ impl Rung {
 
     /// Opens the next bucket that has messages, and moves them into the empty vector `bucket`. Up to `SORT_MAX`
     /// messages are sorted, with the earliest last; more messages are not sorted. Returns false if no bucket is left.
-    pub(super) fn open(&mut self, bucket: &mut Vec<Delayed>) -> bool {
+    pub(super) fn open(&mut self, bucket: &mut Vec<DelayedMessage>) -> bool {
         while self.next < self.late.len() {
             let start = self.starts[self.next] as usize;
             let late = std::mem::take(&mut self.late[self.next]);
@@ -120,7 +120,7 @@ impl Rung {
         false
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = Delayed> + '_ {
+    pub(super) fn iter(&self) -> impl Iterator<Item = DelayedMessage> + '_ {
         self.flat.iter().chain(self.late.iter().flatten().copied())
     }
 
@@ -130,9 +130,9 @@ impl Rung {
 
     pub(super) fn heap_bytes(&self) -> usize {
         self.flat.heap_bytes()
-            + self.late.iter().map(Vec::capacity).sum::<usize>() * size_of::<Delayed>()
+            + self.late.iter().map(Vec::capacity).sum::<usize>() * size_of::<DelayedMessage>()
             + self.starts.capacity() * size_of::<u32>()
-            + self.late.capacity() * size_of::<Vec<Delayed>>()
+            + self.late.capacity() * size_of::<Vec<DelayedMessage>>()
     }
 
     pub(super) fn shrink_to_fit(&mut self) {
@@ -141,7 +141,7 @@ impl Rung {
     }
 
     pub(super) fn validate(&self) -> Validity {
-        let bucket_of = |message: &Delayed| {
+        let bucket_of = |message: &DelayedMessage| {
             let bucket = message.deliver_at_ms.wrapping_sub(self.base) as u64 >> self.shift;
             (bucket as usize).min(self.late.len() - 1)
         };

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 const PLACES: usize = 256;
 
 /// A value for each ledger of a batch.
-pub(super) struct ByLedger<T> {
+pub(super) struct LedgerValues<T> {
     ids: [i64; PLACES],
     places: [u32; PLACES],
     met: Vec<(i64, T)>,
@@ -21,7 +21,7 @@ pub(super) struct ByLedger<T> {
     all: BTreeMap<i64, u32>,
 }
 
-impl<T> ByLedger<T> {
+impl<T> LedgerValues<T> {
     pub(super) fn new() -> Self {
         // -1 marks an empty place; no ledger has a negative id.
         Self { ids: [-1; PLACES], places: [0; PLACES], met: Vec::new(), all: BTreeMap::new() }
