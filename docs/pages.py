@@ -23,7 +23,7 @@ from ackwell.broker.broker_settings import ABSENT, BrokerSettings, defaults
 from ackwell.broker.codes import codes
 from ackwell.cli import program
 from ackwell.cursor.cursor_settings import CursorSettings
-from ackwell.devbroker.admin.route_table import Route, routes
+from ackwell.devbroker.admin_api.route_table import Route, routes
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.namespace_policies import POLICIES
 from ackwell.releases import RELEASES

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ackwell.devbroker.admin.topic_stats import internal_stats, stats
+from ackwell.devbroker.admin_api.topic_stats import internal_stats, stats
 from tests.cluster.fake_admin import broker
 from tests.rescue.histories import BEFORE, History
 

@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ackwell.devbroker.admin.requests import HttpError, RawAnswer, Request
-from ackwell.devbroker.admin.server import dispatch
-from ackwell.devbroker.broker import AsyncBroker
+from ackwell.devbroker.admin_api.requests import HttpError, RawAnswer, Request
+from ackwell.devbroker.admin_api.server import dispatch
+from ackwell.devbroker.async_broker import AsyncBroker
 from ackwell.devbroker.client_connection import ClientConnection
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.handlers import HANDLERS

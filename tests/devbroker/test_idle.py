@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import pytest
 
-from ackwell.devbroker.broker import raise_open_file_limit
+from ackwell.devbroker.async_broker import raise_open_file_limit
 from ackwell.protocol import messages
 from ackwell.protocol.constants import CommandType
 from ackwell.protocol.frames import FrameReader, decode, encode, frame

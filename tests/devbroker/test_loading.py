@@ -13,7 +13,7 @@ import pytest
 from ackwell import DelayedDeliveryTracker, Ledgers, Position, PositionInfo
 from ackwell.cursor.ack_sets import to_words
 from ackwell.devbroker import Broker
-from ackwell.devbroker.admin.topic_stats import internal_stats, stats
+from ackwell.devbroker.admin_api.topic_stats import internal_stats, stats
 from ackwell.devbroker.broker_state import BrokerState
 from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings

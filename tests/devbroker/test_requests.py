@@ -16,10 +16,10 @@ import pytest
 pytest.importorskip("google.protobuf")
 
 from ackwell.broker.broker_settings import BrokerSettings, dynamic_settings
-from ackwell.devbroker.admin.requests import HttpError, Request, number
-from ackwell.devbroker.admin.route_table import RESOURCES, routes
-from ackwell.devbroker.admin.server import dispatch
-from ackwell.devbroker.admin.topic_routes import _partitions
+from ackwell.devbroker.admin_api.requests import HttpError, Request, number
+from ackwell.devbroker.admin_api.route_table import RESOURCES, routes
+from ackwell.devbroker.admin_api.server import dispatch
+from ackwell.devbroker.admin_api.topic_routes import _partitions
 from ackwell.devbroker.compatibility import STRATEGIES, can_read, compatible
 from ackwell.devbroker.namespace_policies import POLICIES, NamespacePolicy
 from ackwell.devbroker.refused_commands import CommandRefusedError

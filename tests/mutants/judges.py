@@ -298,7 +298,7 @@ JUDGES: dict[str, list[str]] = {
     "python/ackwell/cli/upgrade_check_command.py": ["tests/cli/test_upgrade_check.py"],
     "python/ackwell/cli/spark_command.py": [*COMMANDS, "tests/spark/test_submit.py"],
     "python/ackwell/devbroker/": DEVBROKER,
-    "python/ackwell/devbroker/admin/": [
+    "python/ackwell/devbroker/admin_api/": [
         "tests/devbroker/test_requests.py",
         *(each for each in DEVBROKER if "requests" not in each),
     ],

@@ -105,7 +105,7 @@ def differences(version: str, state: BrokerState, really: Received, folder: Path
 
 def answer_of(broker: Broker, topic: str) -> dict[str, Any]:
     """Return the state of a dev broker in the form of `taken`."""
-    from ackwell.devbroker.admin.topic_stats import internal_stats, stats
+    from ackwell.devbroker.admin_api.topic_stats import internal_stats, stats
 
     found = broker._broker.state.topics[topic]
     partial = found.subscriptions[SUBSCRIPTION].cursor.batch_deleted

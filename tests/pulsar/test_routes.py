@@ -40,7 +40,7 @@ def structure(path: str) -> str:
 @pytest.mark.pulsar
 @pytest.mark.parametrize(("release", "version"), VERSIONS.items())
 def test_the_table_has_the_routes_of_the_release(release: str, version: str) -> None:
-    lines = (files("ackwell.devbroker.admin") / "routes.tsv").read_text().splitlines()
+    lines = (files("ackwell.devbroker.admin_api") / "routes.tsv").read_text().splitlines()
     rows = [line.split("\t") for line in lines]
     table = {(row[1], structure(row[0])) for row in rows if version in row[3].split(",")}
     assert table == reflected(release)

@@ -16,7 +16,7 @@ from ackwell.broker.broker_settings import BrokerSettings
 from ackwell.cluster.admin import BrokerFacts
 from ackwell.cursor.ack_sets import all_messages, from_words, to_words
 from ackwell.cursor.cursor_state import existing
-from ackwell.devbroker.admin.topic_stats import internal_stats, stats
+from ackwell.devbroker.admin_api.topic_stats import internal_stats, stats
 from ackwell.devbroker.broker_state import BrokerState
 from ackwell.devbroker.clock import Clock
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from ackwell.devbroker.broker import AsyncBroker
+from ackwell.devbroker.async_broker import AsyncBroker
 from ackwell.devbroker.devbroker_settings import DevBrokerSettings
 from ackwell.devbroker.threaded import Broker
 

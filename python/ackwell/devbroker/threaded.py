@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
-from ackwell.devbroker.broker import AsyncBroker
+from ackwell.devbroker.async_broker import AsyncBroker
 from ackwell.devbroker.clock import Clock
 
 if TYPE_CHECKING:

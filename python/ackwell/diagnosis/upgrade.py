@@ -314,7 +314,7 @@ def upgrade_of(stats: SubscriptionStats, upgrade: BrokerUpgrade, *, moves: int =
     )
 
 
-class _Outcome(NamedTuple):
+class _Prediction(NamedTuple):
     """The restarts and the delivery of a subscription under the settings of one broker."""
 
     losses: tuple[Bounds, ...]
@@ -325,7 +325,7 @@ class _Outcome(NamedTuple):
     @classmethod
     def of(
         cls, stats: SubscriptionStats, loaded: SubscriptionStats, settings: BrokerSettings, version: str
-    ) -> _Outcome:
+    ) -> _Prediction:
         """Predict the outcome; `loaded` is the state after a load, without an acknowledgment since then."""
         usage = list(ledger_list_usage(stats, settings))
         losses: list[RestartLoss] = []
@@ -344,7 +344,7 @@ class _Outcome(NamedTuple):
             delivery_of(stats, settings, version=version).code.code,
         )
 
-    def improves(self, other: _Outcome) -> bool:
+    def improves(self, other: _Prediction) -> bool:
         """Return whether no loss is greater and no limit nearer than in `other`, and one is better."""
         return (
             (self.losses, self.limits) != (other.losses, other.limits)
@@ -362,8 +362,8 @@ def _changes_that_matter(
     if stats.overview is not None:
         return (), frozenset()
     version = upgrade.target.version
-    after = _Outcome.of(stats, loaded, upgrade.target.settings, version)
-    undone = {each: _Outcome.of(stats, loaded, upgrade.without(each), version) for each in upgrade.changes}
+    after = _Prediction.of(stats, loaded, upgrade.target.settings, version)
+    undone = {each: _Prediction.of(stats, loaded, upgrade.without(each), version) for each in upgrade.changes}
     return (
         tuple(change for change, outcome in undone.items() if outcome != after),
         frozenset(change for change, outcome in undone.items() if after.improves(outcome)),

@@ -6,16 +6,16 @@ import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.requests import HttpError, RawAnswer, message_id, number
-from ackwell.devbroker.admin.topic_routes import existing
-from ackwell.devbroker.admin.topic_stats import timestamp
+from ackwell.devbroker.admin_api.requests import HttpError, RawAnswer, message_id, number
+from ackwell.devbroker.admin_api.topic_routes import existing
+from ackwell.devbroker.admin_api.topic_stats import timestamp
 from ackwell.errors import FrameError
 from ackwell.protocol.constants import COMPRESSIONS
 from ackwell.protocol.payload import read_payload, uncompressed
 from ackwell.subscription import SubscriptionType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
     from ackwell.devbroker.content import TopicContent
     from ackwell.position import Position
 

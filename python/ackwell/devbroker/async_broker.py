@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import ssl
 
     from ackwell.broker.writes import Restart
-    from ackwell.devbroker.admin import AdminServer
+    from ackwell.devbroker.admin_api import AdminServer
     from ackwell.devbroker.faults import Faults
     from ackwell.devbroker.loading import LoadReport, Source
     from ackwell.devbroker.restarts import RestartBehaviour, RestartReport
@@ -115,7 +115,7 @@ class AsyncBroker:
             self.service.tls_url = f"pulsar+ssl://{self._advertised_host}:{self._tls_port}"
         if self._admin_port is not None and self._admin is None:
             # The import is here so that a program without the admin API does not load the HTTP framework.
-            from ackwell.devbroker.admin import AdminServer
+            from ackwell.devbroker.admin_api import AdminServer
 
             self._admin = AdminServer(self)
             self._admin_port = await self._admin.ports.open(self._host, self._admin_port)

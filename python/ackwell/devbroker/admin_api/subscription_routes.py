@@ -6,8 +6,8 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.cursor.rules import last_existing
-from ackwell.devbroker.admin.requests import HttpError, number
-from ackwell.devbroker.admin.topic_routes import existing, with_partitions
+from ackwell.devbroker.admin_api.requests import HttpError, number
+from ackwell.devbroker.admin_api.topic_routes import existing, with_partitions
 from ackwell.integers import INT64_MAX, is_int64
 from ackwell.position import Position
 from ackwell.protocol.message_ids import message_id_of
@@ -16,7 +16,7 @@ from ackwell.subscription import SubscriptionType
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
     from ackwell.devbroker.content import TopicContent
     from ackwell.devbroker.subscriptions import TopicSubscription
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackwell.devbroker.admin.requests import RawAnswer
-from ackwell.devbroker.admin.topic_stats import stats
+from ackwell.devbroker.admin_api.requests import RawAnswer
+from ackwell.devbroker.admin_api.topic_stats import stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
 
 _TOPIC = {
     "pulsar_in_messages_total": "msgInCounter",

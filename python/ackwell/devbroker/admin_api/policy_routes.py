@@ -8,9 +8,9 @@ from http import HTTPStatus
 from json import dumps
 from typing import TYPE_CHECKING, Any, Final
 
-from ackwell.devbroker.admin.namespace_routes import existing_namespace
-from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, RawAnswer
-from ackwell.devbroker.admin.topic_routes import with_partitions
+from ackwell.devbroker.admin_api.namespace_routes import existing_namespace
+from ackwell.devbroker.admin_api.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, RawAnswer
+from ackwell.devbroker.admin_api.topic_routes import with_partitions
 from ackwell.devbroker.broker_state import parse_topic_name
 from ackwell.devbroker.namespace_policies import (
     BACKLOG_QUOTA,
@@ -32,7 +32,7 @@ from ackwell.devbroker.namespace_policies import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
 
 _NAMESPACE: Final = "/admin/v2/namespaces/{tenant}/{namespace}/"
 _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/"

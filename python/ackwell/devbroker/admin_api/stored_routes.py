@@ -9,12 +9,12 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ackwell.devbroker.admin.namespace_routes import existing_bundle, existing_namespace
-from ackwell.devbroker.admin.requests import OK, STORED_ONLY, HttpError, RawAnswer
+from ackwell.devbroker.admin_api.namespace_routes import existing_bundle, existing_namespace
+from ackwell.devbroker.admin_api.requests import OK, STORED_ONLY, HttpError, RawAnswer
 from ackwell.devbroker.namespace_policies import CLUSTER, RESOURCE_GROUP
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
 
 
 class StoredKind(NamedTuple):

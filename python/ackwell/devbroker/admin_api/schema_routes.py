@@ -5,13 +5,13 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.requests import HttpError
+from ackwell.devbroker.admin_api.requests import HttpError
 from ackwell.devbroker.refused_commands import CommandRefusedError
 from ackwell.protocol import messages
 from ackwell.protocol.constants import SchemaType
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
 
 
 def _described(request: Request, version: int | None = None) -> dict[str, Any]:

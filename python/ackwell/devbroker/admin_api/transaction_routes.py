@@ -5,14 +5,14 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.requests import HttpError, number
-from ackwell.devbroker.admin.topic_routes import existing
+from ackwell.devbroker.admin_api.requests import HttpError, number
+from ackwell.devbroker.admin_api.topic_routes import existing
 from ackwell.devbroker.broker_state import full_name
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.constants import TxnAction
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
     from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.topic import Topic
 

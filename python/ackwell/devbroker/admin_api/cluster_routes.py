@@ -6,13 +6,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from ackwell.broker.broker_settings import dynamic_settings
-from ackwell.devbroker.admin.namespace_routes import bundle_of, existing_tenant
-from ackwell.devbroker.admin.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, RawAnswer
-from ackwell.devbroker.admin.topic_stats import stats
+from ackwell.devbroker.admin_api.namespace_routes import bundle_of, existing_tenant
+from ackwell.devbroker.admin_api.requests import NO_CONTENT, OK, STORED_ONLY, HttpError, RawAnswer
+from ackwell.devbroker.admin_api.topic_stats import stats
 from ackwell.devbroker.namespace_policies import BUNDLE_NAMES, CLUSTER
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
 
 
 # Tenants

@@ -12,11 +12,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.devbroker import faults
-from ackwell.devbroker.admin.requests import HttpError
+from ackwell.devbroker.admin_api.requests import HttpError
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Request
-    from ackwell.devbroker.broker import AsyncBroker
+    from ackwell.devbroker.admin_api.requests import Request
+    from ackwell.devbroker.async_broker import AsyncBroker
     from ackwell.devbroker.tester import Message
 
 

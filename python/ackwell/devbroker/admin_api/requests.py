@@ -14,8 +14,8 @@ from ackwell.devbroker.broker_state import parse_topic_name
 if TYPE_CHECKING:
     from asyncio import BaseTransport
 
+    from ackwell.devbroker.async_broker import AsyncBroker
     from ackwell.devbroker.auth import Service
-    from ackwell.devbroker.broker import AsyncBroker
     from ackwell.devbroker.broker_state import BrokerState
     from ackwell.protocol.topic_name import TopicName
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from ackwell.devbroker.admin.requests import HttpError
+from ackwell.devbroker.admin_api.requests import HttpError
 from ackwell.devbroker.namespace_policies import (
     ANTI_AFFINITY,
     BUNDLE_NAMES,
@@ -18,7 +18,7 @@ from ackwell.devbroker.namespace_policies import (
 )
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
     from ackwell.devbroker.subscriptions import TopicSubscription
     from ackwell.devbroker.topic import Topic
 

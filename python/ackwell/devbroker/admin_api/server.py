@@ -21,9 +21,9 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from uvicorn.server import ServerState
 
-from ackwell.devbroker.admin import dev_routes, metrics
-from ackwell.devbroker.admin.requests import HttpError, RawAnswer, Request
-from ackwell.devbroker.admin.route_table import route
+from ackwell.devbroker.admin_api import dev_routes, metrics
+from ackwell.devbroker.admin_api.requests import HttpError, RawAnswer, Request
+from ackwell.devbroker.admin_api.route_table import route
 from ackwell.devbroker.auth import common_name
 from ackwell.devbroker.ports import Ports
 from ackwell.devbroker.refused_commands import CommandRefusedError
@@ -32,7 +32,7 @@ from ackwell.errors import ErrorCode
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from ackwell.devbroker.broker import AsyncBroker
+    from ackwell.devbroker.async_broker import AsyncBroker
 
 HEAD_MAX_BYTES: Final = 64 * 1024
 BODY_MAX_BYTES: Final = 1024 * 1024

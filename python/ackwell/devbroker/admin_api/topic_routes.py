@@ -5,12 +5,12 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from ackwell.devbroker.admin.namespace_routes import existing_namespace
-from ackwell.devbroker.admin.requests import OK, HttpError, RawAnswer, message_id
-from ackwell.devbroker.admin.topic_stats import internal_stats, managed_ledger_info, merged_stats, stats
+from ackwell.devbroker.admin_api.namespace_routes import existing_namespace
+from ackwell.devbroker.admin_api.requests import OK, HttpError, RawAnswer, message_id
+from ackwell.devbroker.admin_api.topic_stats import internal_stats, managed_ledger_info, merged_stats, stats
 
 if TYPE_CHECKING:
-    from ackwell.devbroker.admin.requests import Request
+    from ackwell.devbroker.admin_api.requests import Request
     from ackwell.devbroker.topic import Topic
     from ackwell.protocol.topic_name import TopicName
 

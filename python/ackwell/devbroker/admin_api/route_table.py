@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from starlette.routing import compile_path
 
-from ackwell.devbroker.admin import (
+from ackwell.devbroker.admin_api import (
     cluster_routes,
     message_routes,
     namespace_routes,
@@ -31,7 +31,7 @@ from ackwell.devbroker.admin import (
     topic_routes,
     transaction_routes,
 )
-from ackwell.devbroker.admin.requests import HttpError, Request
+from ackwell.devbroker.admin_api.requests import HttpError, Request
 
 Handler = Callable[[Request], Any]
 
@@ -81,7 +81,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 @cache
 def routes() -> tuple[Route, ...]:
     """Return all routes. The routes with the most literal characters come first, as in JAX-RS."""
-    lines = (files("ackwell.devbroker.admin") / "routes.tsv").read_text().splitlines()
+    lines = (files("ackwell.devbroker.admin_api") / "routes.tsv").read_text().splitlines()
     found = [Route(*line.split("\t")) for line in lines]  # type: ignore[arg-type]
     found = [each._replace(handler=_handler(each)) for each in found]
     return tuple(sorted(found, key=lambda each: -_literals(each.path)))
