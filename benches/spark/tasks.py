@@ -18,8 +18,8 @@ from ackwell.replay.columns import fold_batches
 from ackwell.replay.parquet import ParquetEvents, RowGroups
 from ackwell.replay.resets import NO_RESETS
 from ackwell.spark.files_strategy import pack
-from ackwell.spark.tasks.fold_files import FoldFiles
-from ackwell.spark.tasks.merging import Finish
+from ackwell.spark.tasks.fold_files import FileFold
+from ackwell.spark.tasks.merging import CursorMerge
 from benches.bars.sides import OURS, Figure
 from benches.fleet import Fleet, chunk_events, chunks
 
@@ -54,7 +54,7 @@ def _path(folder: Path) -> tuple[float, float]:
             sizes = events.survey().group_bytes
         groups += [(RowGroups(path, (index,)), size) for index, size in enumerate(sizes)]
     shares = pack(groups, CORES)
-    task = FoldFiles(shares, NO_RESETS, ordered=False, strict=False)
+    task = FileFold(shares, NO_RESETS, ordered=False, strict=False)
     for share in shares:
         folded, seconds = _timed(task.fold(share))
         partials += folded
@@ -68,7 +68,7 @@ def _path(folder: Path) -> tuple[float, float]:
 
 
 def _finish(partials: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return Finish(strict=True)(partials)
+    return CursorMerge(strict=True)(partials)
 
 
 def _timed(work: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], float]:

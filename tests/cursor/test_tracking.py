@@ -243,7 +243,7 @@ def test_what_changed_is_remembered_from_the_first_save_on_and_not_without_end()
     assert not changed.remembers
     changed.begin()
     assert changed.remembers
-    changed.saved()
+    changed.end_save()
     changed.update(Position(3, entry_id) for entry_id in range(CHANGES_MAX))
     assert changed.positions is not None
     assert len(changed.positions) == CHANGES_MAX
@@ -256,7 +256,7 @@ def test_what_changed_is_remembered_from_the_first_save_on_and_not_without_end()
 def test_what_changes_during_a_save_is_still_to_be_saved() -> None:
     changed = ChangedPositions()
     changed.begin()
-    changed.saved()
+    changed.end_save()
     changed.add(Position(3, 1))
     assert (changed.begin(), changed.moved) == ({Position(3, 1)}, False)
     changed.add(Position(3, 2))
@@ -264,11 +264,11 @@ def test_what_changes_during_a_save_is_still_to_be_saved() -> None:
     # A save that failed has saved nothing.
     assert changed.begin() == {Position(3, 1), Position(3, 2)}
     changed.add(Position(3, 3))
-    changed.saved()
+    changed.end_save()
     assert changed.begin() == {Position(3, 3)}
     changed.update(Position(3, entry_id) for entry_id in range(CHANGES_MAX + 1))
     assert (changed.moved, changed.positions) == (True, None)
-    changed.saved()
+    changed.end_save()
     assert changed.begin() is None
 
 
@@ -292,7 +292,7 @@ def test_a_tracked_dictionary_is_a_dictionary_and_remembers_every_key_that_chang
     tracked = TrackedDict()
     for _ in range(200):
         tracked.changed.begin()
-        tracked.changed.saved()
+        tracked.changed.end_save()
         before = dict(plain)
         key, value = Position(3, chance.randrange(5)), chance.randrange(3)
         operation = chance.choice(operations_on(key, value))

@@ -202,7 +202,7 @@ def test_postponed_changes_are_written_in_time() -> None:
 
     def acknowledge(entry_id: int) -> None:
         cursor.ack(3, entry_id)
-        writes.changed(whole=True)
+        writes.write_or_schedule(whole=True)
 
     first = writes.written
     assert writes.ledger == "none"
@@ -219,10 +219,10 @@ def test_postponed_changes_are_written_in_time() -> None:
     # A part of a batch is written only while there are ranges.
     third = writes.written
     clock.advance(10_000)
-    writes.changed(whole=False)
+    writes.write_or_schedule(whole=False)
     assert writes.written is third
     cursor.ack(3, 5)
-    writes.changed(whole=False)
+    writes.write_or_schedule(whole=False)
     assert writes.written is not third
 
 

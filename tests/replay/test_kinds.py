@@ -20,9 +20,9 @@ from ackwell.replay.resets import find_resets
 from ackwell.replay.sequence import SubscriptionReplay, TopicReplay
 from ackwell.replay.states import Replay, states_of
 from ackwell.spark.tasks import buckets, moment_rows
-from ackwell.spark.tasks.fold_files import FoldFiles
-from ackwell.spark.tasks.fold_rows import FoldRows
-from ackwell.spark.tasks.merging import Finish
+from ackwell.spark.tasks.fold_files import FileFold
+from ackwell.spark.tasks.fold_rows import RowFold
+from ackwell.spark.tasks.merging import CursorMerge
 from ackwell.spark.tasks.source_rows import to_batches
 from tests import reference
 from tests.replay import layouts
@@ -159,20 +159,20 @@ def spark_files(events: list[Event], folder: Path) -> dict[str, Said]:
     layouts.small_row_groups(events, folder)
     shares = shares_of(folder, 2)
     resets = find_resets(lambda: [columns_of(events)])
-    task = FoldFiles(shares, resets, ordered=False, strict=False)
+    task = FileFold(shares, resets, ordered=False, strict=False)
     parts = list(task([pa.RecordBatch.from_pydict({"id": [0, 1]})]))
-    return said_in(Finish(strict=False)(parts))
+    return said_in(CursorMerge(strict=False)(parts))
 
 
 def spark_rows(events: list[Event], _: Path) -> dict[str, Said]:
-    task = FoldRows(find_resets(lambda: [columns_of(events)]), ordered=True, strict=False)
+    task = RowFold(find_resets(lambda: [columns_of(events)]), ordered=True, strict=False)
     batches = [with_texts(batch) for batch in to_batches(events[::-1])]
-    return said_in(Finish(strict=False)(task(batches)))
+    return said_in(CursorMerge(strict=False)(task(batches)))
 
 
 def spark_stream(events: list[Event], _: Path) -> dict[str, Said]:
     bucket = buckets.Bucket({})
-    for folded in buckets.FoldBuckets(1)(with_texts(batch) for batch in to_batches(events)):
+    for folded in buckets.BucketFold(1)(with_texts(batch) for batch in to_batches(events)):
         bucket.join(folded.column("payload").to_pylist(), None)
     return said_in(buckets.unpack_cursors([pa.RecordBatch.from_pydict({"payload": list(bucket.cursors())})]))
 

@@ -61,7 +61,7 @@ def test_events_become_rows_some_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_
     assert list(source_rows.to_batches([])) == []
     path = tmp_path / "a.jsonl"
     path.write_text('{"kind":"publish","topic":"t","sequence":9,"ledger_id":3,"entry_id":0}\n')
-    read = source_rows.ReadParts(source_rows.__name__, "event_batches", ["no such file", str(path)])
+    read = source_rows.PartReader(source_rows.__name__, "event_batches", ["no such file", str(path)])
     (row,) = rows_of(read([pa.RecordBatch.from_pydict({"id": [1]})]))
     assert (row["topic"], row["kind"], row["sequence"], row["file"]) == ("t", "publish", 9, str(path))
     path.write_text("{")
@@ -365,9 +365,9 @@ def partials(events: list[Event]) -> list[pa.RecordBatch]:
 def test_only_a_strict_task_fails_on_an_invalid_event_of_a_subscription() -> None:
     batch = pa.RecordBatch.from_pylist([event_row(1, "ack")], schema=source_rows.EVENT_SCHEMA)
     batch = with_texts(batch)
-    assert list(fold_rows.FoldRows(Resets({}, {}), ordered=False, strict=False)([batch]))
+    assert list(fold_rows.RowFold(Resets({}, {}), ordered=False, strict=False)([batch]))
     with pytest.raises(EventError, match="no position"):
-        list(fold_rows.FoldRows(Resets({}, {}), ordered=False, strict=True)([batch]))
+        list(fold_rows.RowFold(Resets({}, {}), ordered=False, strict=True)([batch]))
 
 
 def test_ranges_come_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -393,7 +393,7 @@ def test_what_a_subscription_had_before_is_where_its_events_go_on(monkeypatch: p
     batch = pa.RecordBatch.from_pylist(given, schema=CURSORS)
     before = list(merging.start([batch]))
     assert len(before) == 2
-    found = {row["subscription"]: row for row in rows_of(merging.Finish(strict=True)(before))}
+    found = {row["subscription"]: row for row in rows_of(merging.CursorMerge(strict=True)(before))}
     assert sorted(found) == ["other", "s"]
     assert (found["s"]["mark_delete_entry_id"], found["s"]["individually_deleted"]) == (1, "[(3:2..3:4]]")
     assert found["s"]["batch_deleted"] == [("3:6", [5])]
@@ -407,18 +407,18 @@ def test_partials_of_one_ledger_become_one_row() -> None:
     parts = [batch for event in (*publish, *acks) for batch in partials([event])]
     (merged,) = rows_of(merging.merge(parts))
     assert (merged["topic"], merged["subscription"], merged["ledger_id"]) == ("t", "s", 3)
-    (cursor,) = rows_of(merging.Finish(strict=False)([*parts, parts[0].slice(0, 0)]))
+    (cursor,) = rows_of(merging.CursorMerge(strict=False)([*parts, parts[0].slice(0, 0)]))
     assert (cursor["mark_delete_entry_id"], cursor["individually_deleted"]) == (0, "[(3:2..3:3]]")
     # The ledgers of a topic can come from another table.
     schema = pa.schema([*parts[0].schema, pa.field("directory", pa.map_(pa.int64(), pa.int64()))])
     columns = {name: [None] for name in parts[0].schema.names}
     told = pa.RecordBatch.from_pydict(columns | {"topic": ["t"], "directory": [[(3, 6)]]}, schema=schema)
-    (cursor,) = rows_of(merging.Finish(strict=False)([*parts, told]))
+    (cursor,) = rows_of(merging.CursorMerge(strict=False)([*parts, told]))
     assert cursor["ledgers"] == [(3, 6)]
     assert cursor["backlog_entries"] == 4
     # The order of the columns does not matter.
     first = told.select(["directory", *parts[0].schema.names])
-    assert rows_of(merging.Finish(strict=False)([*parts, first])) == [cursor]
+    assert rows_of(merging.CursorMerge(strict=False)([*parts, first])) == [cursor]
 
 
 def test_a_cursor_that_cannot_be_is_a_row_or_an_error() -> None:
@@ -426,10 +426,10 @@ def test_a_cursor_that_cannot_be_is_a_row_or_an_error() -> None:
 
     publish = Event("t", "s", 1, Kind.PUBLISH, ledger_id=3, entry_id=0, batch_size=2)
     parts = partials([publish, Event("t", "s", 2, Kind.ACK, ledger_id=3, entry_id=0, batch_index=5)])
-    (row,) = rows_of(merging.Finish(strict=False)(parts))
+    (row,) = rows_of(merging.CursorMerge(strict=False)(parts))
     assert (row["mark_delete_entry_id"], bool(row["error"])) == (None, True)
     with pytest.raises(ProtocolError):
-        list(merging.Finish(strict=True)(parts))
+        list(merging.CursorMerge(strict=True)(parts))
 
 
 # Sizing
@@ -574,17 +574,17 @@ def test_a_micro_batch_with_an_event_of_nobody_is_refused() -> None:
     rows = [event_row(0, "publish", 0, subscription=""), event_row(1, "ack", 0, topic=None)]
     batch = pa.RecordBatch.from_pylist(rows, schema=source_rows.EVENT_SCHEMA)
     with pytest.raises(EventError, match="topic is null"):
-        list(buckets.FoldBuckets(4)([batch]))
-    assert list(buckets.FoldBuckets(4)([batch.slice(0, 0)])) == []
+        list(buckets.BucketFold(4)([batch]))
+    assert list(buckets.BucketFold(4)([batch.slice(0, 0)])) == []
     rows[1] = event_row(1, "ack", 0, subscription="")
     with pytest.raises(EventError, match="no subscription"):
-        list(buckets.FoldBuckets(4)([pa.RecordBatch.from_pylist(rows, schema=source_rows.EVENT_SCHEMA)]))
+        list(buckets.BucketFold(4)([pa.RecordBatch.from_pylist(rows, schema=source_rows.EVENT_SCHEMA)]))
 
 
 def folded(*rows: dict[str, Any]) -> bytes:
     """Return the payload of a micro-batch of one topic."""
     batch = pa.RecordBatch.from_pylist(list(rows), schema=source_rows.EVENT_SCHEMA)
-    (found,) = buckets.FoldBuckets(1)([batch])
+    (found,) = buckets.BucketFold(1)([batch])
     assert found.column("bucket").to_pylist() == [0]
     payload = found.column("payload")[0].as_py()
     assert isinstance(payload, bytes)
@@ -594,22 +594,22 @@ def folded(*rows: dict[str, Any]) -> bytes:
 def test_a_bucket_writes_its_young_blob_and_says_when_it_last_heard() -> None:
     published = event_row(0, "publish", 0, subscription="")
     bucket = buckets.Bucket({})
-    assert (bucket.oldest_event_ms(), bucket.changed()) == (None, {})
+    assert (bucket.oldest_event_ms(), bucket.changed_blobs()) == (None, {})
     bucket.join([folded(published, event_row(1, "ack", 0))], 50)
     bucket.join([folded(event_row(2, "ack", 0, subscription="r"))], 70)
     # An event of the topic counts for each of its subscriptions, and an event of a subscription for its
     # topic.
     assert bucket.oldest_event_ms() == 50
-    written = bucket.changed()
+    written = bucket.changed_blobs()
     assert set(written) == {0}
     again = buckets.Bucket({0: written[0] or b""})
-    assert (again.oldest_event_ms(), again.changed()) == (50, {})
+    assert (again.oldest_event_ms(), again.changed_blobs()) == (50, {})
     again.forget(49)
-    assert again.changed() == {}
+    assert again.changed_blobs() == {}
     again.forget(50)
     assert again.oldest_event_ms() == 70
     again.forget(70)
-    assert (again.oldest_event_ms(), again.changed()) == (None, {0: None})
+    assert (again.oldest_event_ms(), again.changed_blobs()) == (None, {0: None})
 
 
 def test_an_invalid_event_in_a_micro_batch_is_the_error_of_its_subscription() -> None:
@@ -636,9 +636,9 @@ def test_a_bucket_without_a_clock_has_heard_of_nobody_since_the_beginning() -> N
     bucket.join([folded(event_row(0, "publish", 0, subscription=""), event_row(1, "ack", 0))], None)
     assert bucket.oldest_event_ms() == 0
     bucket.forget(-1)
-    assert set(bucket.changed()) == {0}
+    assert set(bucket.changed_blobs()) == {0}
     bucket.forget(0)
-    assert bucket.changed() == {0: None}
+    assert bucket.changed_blobs() == {0: None}
 
 
 def test_a_subscription_without_published_entries_has_its_own_times() -> None:
@@ -685,5 +685,5 @@ def test_sequences_are_left_out_only_if_nothing_needs_an_order(monkeypatch: pyte
         (Resets({}, {name: (order, position)}), False),
         (Resets({name: Seek(order, position)}, {}), False),
     ):
-        assert list(fold_files.FoldFiles([[]], resets, ordered=is_ordered, strict=False).fold([])) == []
+        assert list(fold_files.FileFold([[]], resets, ordered=is_ordered, strict=False).fold([])) == []
     assert asked == [True, False, False, False]

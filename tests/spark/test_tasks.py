@@ -19,9 +19,9 @@ from ackwell.replay.parquet import RowGroups
 from ackwell.spark import tasks
 from ackwell.spark.files_strategy import _cores, pack
 from ackwell.spark.tasks import buckets
-from ackwell.spark.tasks.fold_files import FoldFiles
+from ackwell.spark.tasks.fold_files import FileFold
 from ackwell.spark.tasks.fold_rows import with_lists
-from ackwell.spark.tasks.merging import Finish
+from ackwell.spark.tasks.merging import CursorMerge
 from ackwell.spark.tasks.source_rows import to_batches
 from tests.replay import layouts
 from tests.replay.test_files import histories
@@ -43,18 +43,18 @@ def test_nothing_in_tasks_imports_pyspark() -> None:
 def test_shares_of_row_groups_fold_to_the_truth(tmp_path: Path, count: int) -> None:
     events = histories(10)
     layouts.small_row_groups(events, tmp_path)
-    task = FoldFiles(shares_of(tmp_path, count), resets_of(events), ordered=False, strict=False)
+    task = FileFold(shares_of(tmp_path, count), resets_of(events), ordered=False, strict=False)
     numbers = pa.RecordBatch.from_pydict({"id": list(range(count))})
     parts = list(task([numbers]))
     assert parts
-    rows = [row for batch in Finish(strict=False)(parts) for row in batch.to_pylist()]
+    rows = [row for batch in CursorMerge(strict=False)(parts) for row in batch.to_pylist()]
     same_as_truth(events, {(row["topic"], row["subscription"]): row for row in rows})
 
 
 def test_an_event_that_belongs_to_no_subscription_fails_the_task(tmp_path: Path) -> None:
     events = [Event("t", "", 1, Kind.PUBLISH, ledger_id=3, entry_id=0), Event("t", "", 2, Kind.ACK)]
     layouts.small_row_groups(events, tmp_path)
-    task = FoldFiles(shares_of(tmp_path, 1), resets_of([]), ordered=False, strict=False)
+    task = FileFold(shares_of(tmp_path, 1), resets_of([]), ordered=False, strict=False)
     with pytest.raises(EventError, match="no subscription"):
         list(task([pa.RecordBatch.from_pydict({"id": [0]})]))
 
@@ -98,11 +98,11 @@ def test_buckets_of_a_stream_lead_to_the_truth_however_their_blobs_fill(
         for start in range(0, len(arriving), 200):
             few = arriving[start : start + 200]
             batches = [with_texts(batch) for batch in to_batches(few)]
-            for folded in buckets.FoldBuckets(4)(b.select(list(COLUMNS)) for b in batches):
+            for folded in buckets.BucketFold(4)(b.select(list(COLUMNS)) for b in batches):
                 for number, payload in zip(*(column.to_pylist() for column in folded.columns), strict=True):
                     bucket = buckets.Bucket(blobs.setdefault(number, {}))
                     bucket.join([payload], None)
-                    for place, blob in bucket.changed().items():
+                    for place, blob in bucket.changed_blobs().items():
                         blobs[number].pop(place, None)
                         if blob is not None:
                             blobs[number][place] = blob
@@ -127,7 +127,7 @@ def test_ack_sets_that_cross_as_texts_are_the_lists_they_were() -> None:
 
 def payload_of(*events: Event) -> bytes:
     """Return the payload of a micro-batch of these events."""
-    (batch,) = buckets.FoldBuckets(1)(with_texts(b) for b in to_batches(list(events)))
+    (batch,) = buckets.BucketFold(1)(with_texts(b) for b in to_batches(list(events)))
     found: bytes = batch.column("payload")[0].as_py()
     return found
 
@@ -139,7 +139,7 @@ def test_a_bucket_forgets_subscriptions_without_recent_events() -> None:
     assert bucket.oldest_event_ms() == 1_000
     bucket.forget(1_500)
     assert bucket.oldest_event_ms() == 2_000
-    blobs = {number: blob for number, blob in bucket.changed().items() if blob is not None}
+    blobs = {number: blob for number, blob in bucket.changed_blobs().items() if blob is not None}
     assert buckets.Bucket(blobs).oldest_event_ms() == 2_000
 
 

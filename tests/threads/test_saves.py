@@ -84,20 +84,20 @@ def test_what_changes_while_a_save_begins_or_ends_is_in_the_next_save(ends: bool
     """The save at that moment does not include it."""
     changed = ChangedPositions()
     changed.begin()
-    changed.saved()
+    changed.end_save()
     seen: list[set[Position] | None] = []
 
     def save() -> None:
         seen.append(changed.begin())
         if ends:
-            changed.saved()
+            changed.end_save()
 
     changed.positions = Interrupted({Position(3, 1)}, save)
     changed.add(Position(3, 7))
     assert seen == [{Position(3, 1)}]
     if not ends:
         assert changed.moved
-        changed.saved()
+        changed.end_save()
     assert changed.begin() == {Position(3, 7)}
 
 

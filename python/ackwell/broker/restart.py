@@ -130,7 +130,7 @@ def restart_loss(
     """
     settings = settings or BrokerSettings()
     sizes = batch_sizes or BatchSizes()
-    held = MemoryState.held(state)
+    held = MemoryState.from_state(state)
     ledger = cursor_ledger or held.presumed_ledger()
     persisted = read_back(held, settings, restart, ledger)
     kept = [(settings, persisted)]

@@ -93,7 +93,7 @@ class MemoryState(CursorState):
         return entries_up_to(self.ledgers, self.mark_delete_position)
 
     @classmethod
-    def held(cls, state: CursorState) -> Self:
+    def from_state(cls, state: CursorState) -> Self:
         """Return a state as a broker holds it in memory. O(ranges · log(ledgers)).
 
         The broker drops the ack set of an entry when the whole entry is acknowledged individually. If the

@@ -9,7 +9,7 @@ import typer
 from ackwell.diagnosis.inspection import COMPRESSIONS
 
 
-def _known(value: str | None) -> str | None:
+def _parse(value: str | None) -> str | None:
     if value is not None and value.upper() not in COMPRESSIONS:
         raise typer.BadParameter(f"{value!r} is not one of {', '.join(COMPRESSIONS)}")
     return value and value.upper()
@@ -20,7 +20,7 @@ Compression = Annotated[
     typer.Option(
         "--compression",
         metavar="TYPE",
-        callback=_known,
+        callback=_parse,
         help="The compression of the entries, if the bytes do not contain it: LZ4, ZLIB, ZSTD or SNAPPY.",
     ),
 ]

@@ -32,7 +32,7 @@ class ChangedPositions:
         self._since = set()
         return None if self.positions is None else self.positions.copy()
 
-    def saved(self) -> None:
+    def end_save(self) -> None:
         """End a successful save: forget the positions that changed before the save began."""
         self.positions = self._since
 

@@ -82,7 +82,7 @@ class TrackedState:
     def baseline(self) -> Baseline:
         """End a successful save: forget the written changes, and return the saved state as a baseline."""
         self._ack_sets.end_save()
-        self._counts.saved()
+        self._counts.end_save()
         return self.now
 
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:

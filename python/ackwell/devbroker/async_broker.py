@@ -219,11 +219,11 @@ class AsyncBroker:
         `TimeoutError` after `timeout_s` seconds.
         """
         try:
-            await asyncio.wait_for(self._settled(ack_grouping_ms), timeout_s)
+            await asyncio.wait_for(self._wait_until_settled(ack_grouping_ms), timeout_s)
         except TimeoutError:
             raise TimeoutError(f"clients were still sending commands after {timeout_s:g} s") from None
 
-    async def _settled(self, ack_grouping_ms: float) -> None:
+    async def _wait_until_settled(self, ack_grouping_ms: float) -> None:
         while not self.clock.frozen and any(each.is_in_failover_delay for each in self.state.subscriptions()):
             await asyncio.sleep(0.01)
         await self._ping_until_quiet()

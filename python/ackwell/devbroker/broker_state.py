@@ -219,7 +219,7 @@ class BrokerState:
     def topics_changed(self, made: list[TopicName], deleted: list[TopicName]) -> None:
         """Notify the watchers of topic lists that topics were created or deleted."""
         for each in list(self.watchers.values()):
-            each.changed(made, deleted, self.topics_in)
+            each.notify(made, deleted, self.topics_in)
 
     # Policies
 

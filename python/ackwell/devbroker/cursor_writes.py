@@ -59,7 +59,7 @@ class CursorWrites:
         self.ledger = ledger
         """The state of the cursor ledger: `open` after the first write of this cursor. Before the first
         write, it is `read-only` if the cursor was recovered from a ledger, and otherwise `none`."""
-        self.written = MemoryState.held(cursor.to_state())
+        self.written = MemoryState.from_state(cursor.to_state())
 
     def limit_rate(self, persistence: dict[str, Any] | None) -> None:
         """Set the rate of writes from a persistence policy (`managedLedgerMaxMarkDeleteRate`)."""
@@ -67,7 +67,7 @@ class CursorWrites:
         if rate != self._limit.rate:
             self._limit = RateLimit(self._clock.now_ms(), rate)
 
-    def changed(self, *, whole: bool) -> None:
+    def write_or_schedule(self, *, whole: bool) -> None:
         """Write the cursor now, or schedule a write.
 
         `whole` means that entries were acknowledged as a whole, and not only parts of batches.
@@ -89,4 +89,4 @@ class CursorWrites:
     def _write(self) -> None:
         self._dirty = False
         self.ledger = "open"
-        self.written = MemoryState.held(self._cursor.to_state())
+        self.written = MemoryState.from_state(self._cursor.to_state())

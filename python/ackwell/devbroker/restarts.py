@@ -74,7 +74,7 @@ def surviving_state(
     source: TopicSubscription, how: Restart, as_: RestartBehaviour, settings: BrokerSettings
 ) -> SurvivingState:
     """Return the part of a subscription's state that survives a restart, and the lost acknowledgments."""
-    now = MemoryState.held(source.cursor.to_state())
+    now = MemoryState.from_state(source.cursor.to_state())
     staged = source.subscription.stage().info
     sizes = BatchSizes(of=source.content.batch_sizes())
     predicted = _predicted(source, now, how, settings, sizes)

@@ -200,7 +200,7 @@ class SharedState:
 
     # Persistence
 
-    def changed(self, names: tuple[str, str], save: Callable[[BrokerFile], None]) -> None:
+    def schedule_save(self, names: tuple[str, str], save: Callable[[BrokerFile], None]) -> None:
         """Schedule a subscription to be saved with the next commit.
 
         `names` are the topic and the subscription. `save` writes the state to the file.

@@ -289,7 +289,7 @@ class TopicSubscription:
         if not lost and self.subscription.settings.lost_counts is not LostCounts.NEVER:
             self.subscription.redeliver(consumer.key, counted=False)
         self.subscription.remove_consumer(consumer.key)
-        self.changed()
+        self.schedule_save()
         self.record(Kind.CONSUMER_CLOSE, consumer=consumer.name)
         if not self.consumers and not self.durable and not self._reopening:
             self.delete()
@@ -437,7 +437,7 @@ class TopicSubscription:
         are redelivered.
         """
         taken = self.subscription.redeliver(consumer.key, positions, epoch=epoch)
-        self.changed()
+        self.schedule_save()
         if positions is None:
             self.record(Kind.REDELIVER_UNACKED, consumer=consumer.name)
         else:
@@ -468,7 +468,7 @@ class TopicSubscription:
             self.acknowledged(whole=True)
         else:
             self.subscription.abort(txn)
-        self.changed()
+        self.schedule_save()
         self.record(END_EVENTS[action], transaction=str(txn))
         self.wake()
 
@@ -516,10 +516,10 @@ class TopicSubscription:
         """The name of the topic and the name of the subscription."""
         return self.content.full_name, self.name
 
-    def changed(self) -> None:
+    def schedule_save(self) -> None:
         """Schedule a save of the subscription's state with the next commit."""
         if self.durable and self.content.file is not None:
-            self.content.shared.changed(self.names, self._save)
+            self.content.shared.schedule_save(self.names, self._save)
 
     def _save(self, file: BrokerFile) -> None:
         info = self.subscription.stage().info
@@ -530,8 +530,8 @@ class TopicSubscription:
 
         `whole` means that entries were acknowledged as a whole, and not only parts of batches.
         """
-        self.cursor_writes.changed(whole=whole)
-        self.changed()
+        self.cursor_writes.write_or_schedule(whole=whole)
+        self.schedule_save()
 
     def record_acks(self, consumer: ConnectedConsumer, columns: AckColumns) -> None:
         """Record an acknowledgment for `broker.events`, as one event for each message id."""

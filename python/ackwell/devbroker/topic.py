@@ -107,7 +107,7 @@ class Topic:
         ledgers, settings = self.content.log.ledgers, self.content.settings.subscription.cursor
         cursor = Cursor(ledgers, mark_delete=ledgers.previous_valid(*start), settings=settings)
         made = self._create_subscription(name, kind, cursor=cursor, durable=durable)
-        made.changed()
+        made.schedule_save()
         made.record(Kind.SEEK, start, detail="made")
         return made
 
@@ -176,7 +176,7 @@ class Topic:
         for name, each in described.cursors.items():
             made = self._create_subscription(name, each.type, info=each.info, ledger=each.ledger)
             made.properties = dict(each.properties)
-            made.changed()
+            made.schedule_save()
             position = log.ledgers.next_valid(*made.cursor.mark_delete_position)
             made.record(Kind.SEEK, position, detail="loaded")
 

@@ -26,7 +26,7 @@ class Watcher(NamedTuple):
     namespace: str
     pattern: str
 
-    def changed(
+    def notify(
         self,
         made: Iterable[TopicName],
         deleted: Iterable[TopicName],

@@ -406,32 +406,32 @@ def delivery_of(
     """
     dispatch = stats.dispatch
     if stats.internal_cursor:
-        return _found("internal-cursor")
+        return _diagnosis("internal-cursor")
     if _is_idle(stats) or dispatch is None:
-        return _found(_without_dispatch(stats))
+        return _diagnosis(_without_dispatch(stats))
     moved = None if before is None else _moved(before, stats)
     if moved is None and before is not None and before.dispatch is not None:
-        return _found("reloaded", stats)
+        return _diagnosis("reloaded", stats)
     facts = DeliveryFacts(stats, dispatch, settings, moved is False, assumed)
     # The rate covers the last minute. It may be outdated for consumers at a limit, because they get no
     # messages until they acknowledge some.
     if moved or (moved is None and dispatch.rate_out > 0 and facts.reason not in AT_A_LIMIT):
-        return _found("delivering")
+        return _diagnosis("delivering")
     if _is_throttled(facts, before):
-        return _found("dispatch-rate", stats)
+        return _diagnosis("dispatch-rate", stats)
     defect = next(filter(facts.fits, _defects(version)), None)
     rule = facts.by_design()
     # A rule explains the wait, unless the defect is an inconsistent flag of the broker. The rule is then only
     # a symptom of the flag.
     if rule is not None and (defect is None or "somebody_can" in defect.when):
-        return _found(rule[0], stats, rule[1], settings)
+        return _diagnosis(rule[0], stats, rule[1], settings)
     if not stats.shows_cursor and defect is None:
-        return _found("no-internal-stats", stats)
+        return _diagnosis("no-internal-stats", stats)
     if any(each.unknown for each in stats.contradictions):
-        return _found("contradiction", stats, suspected=defect)
+        return _diagnosis("contradiction", stats, suspected=defect)
     if not facts.still:
-        return _found("second-dump", stats, suspected=defect)
-    return _found("unexplained" if defect is None else defect.code, stats)
+        return _diagnosis("second-dump", stats, suspected=defect)
+    return _diagnosis("unexplained" if defect is None else defect.code, stats)
 
 
 def _without_dispatch(stats: SubscriptionStats) -> str:
@@ -486,7 +486,7 @@ def _moved(before: SubscriptionStats, now: SubscriptionStats) -> bool | None:
     )
 
 
-def _found(
+def _diagnosis(
     code: str,
     stats: SubscriptionStats | None = None,
     consumer: ConsumerStats | None = None,

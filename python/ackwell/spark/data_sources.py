@@ -29,7 +29,7 @@ from ackwell.regular_files import files_under, is_hidden
 from ackwell.replay import table_schemas
 from ackwell.sources import ANSWER_SUFFIXES, PARQUET_SUFFIX, STATE_SUFFIX, TRACE_SUFFIXES
 from ackwell.spark.schema import conform, spark_schema
-from ackwell.spark.tasks.source_rows import ReadParts
+from ackwell.spark.tasks.source_rows import PartReader
 from ackwell.spark.versions import is_at_least, require_spark, spark_errors
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def read_files(spark: SparkSession, source: str, *paths: str) -> DataFrame:
     kinds = {each.source: each for each in (EventTrace, PulsarStats, PulsarSaves)}
     found = kinds[source]({"paths": json.dumps(paths)})
     parts = found.some_parts()
-    read = ReadParts(*found.batches, parts)
+    read = PartReader(*found.batches, parts)
     numbers = spark.range(0, len(parts), 1, len(parts))
     return numbers.mapInArrow(lambda batches: read(batches), found.schema())
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegralType, StringType
 from ackwell.errors import AckwellError
 from ackwell.replay.parquet import ParquetEvents, RowGroups, is_readable
 from ackwell.spark.schema import CURSORS, PARTIALS
-from ackwell.spark.tasks.fold_files import SURVEY, FoldFiles, survey_row
+from ackwell.spark.tasks.fold_files import SURVEY, FileFold, survey_row
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -203,7 +203,7 @@ def fold(
 
     With `whole`, the only share is folded into cursors.
     """
-    function = FoldFiles(shares, resets, ordered=ordered, strict=strict, whole=whole)
+    function = FileFold(shares, resets, ordered=ordered, strict=strict, whole=whole)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from function(batches)

@@ -28,7 +28,7 @@ from ackwell.spark import files_strategy
 from ackwell.spark.reset_query import find_resets
 from ackwell.spark.schema import CURSORS, PARTIALS, conform, python_rows
 from ackwell.spark.tasks import merging as tasks
-from ackwell.spark.tasks.fold_rows import FoldRows
+from ackwell.spark.tasks.fold_rows import RowFold
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -108,7 +108,7 @@ def _fold(
             raise SchemaError(
                 f"events: the strategy 'files' needs a DataFrame of plain Parquet files; {why_not}"
             )
-    function = FoldRows(find_resets(table), ordered=ordered, strict=strict)
+    function = RowFold(find_resets(table), ordered=ordered, strict=strict)
     return _FoldResult(python_rows(events).mapInArrow(lambda batches: function(batches), PARTIALS))
 
 
@@ -151,7 +151,7 @@ def cursors(parts: DataFrame, ledgers: DataFrame | None = None, *, strict: bool 
         rows = rows.unionByName(_directories(rows, conform(ledgers, table_schemas.LEDGERS, "ledgers")))
     # Rows are partitioned by topic, because publishes and other events of a topic apply to each of its
     # subscriptions.
-    function = tasks.Finish(strict=strict)
+    function = tasks.CursorMerge(strict=strict)
     return rows.repartition("topic").mapInArrow(lambda batches: function(batches), CURSORS)
 
 

@@ -67,7 +67,7 @@ def cursor_stream(
     """
     rows = python_rows(events)
     forget_after_ms = None if forget_after is None else int(forget_after.total_seconds() * 1000)
-    fold = tasks.FoldBuckets(buckets)
+    fold = tasks.BucketFold(buckets)
     of_buckets = rows.mapInArrow(lambda batches: fold(batches), tasks.FOLDED).groupBy("bucket")
     if is_at_least("4.1"):
         transform, processor = of_buckets.transformWithState, _BucketProcessor(forget_after_ms)
@@ -138,7 +138,7 @@ class _BucketProcessor(StatefulProcessor):
             bucket.forget(now_ms - self._forget_after_ms)
 
     def _store(self, bucket: tasks.Bucket) -> None:
-        for number, blob in bucket.changed().items():
+        for number, blob in bucket.changed_blobs().items():
             if blob is None:
                 self._blobs.removeKey((number,))
             else:

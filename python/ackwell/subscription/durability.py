@@ -73,9 +73,9 @@ class Durability(EqualByState):
 
         Confirm states in the order in which they were staged.
         """
-        return self.saved(Position(*staged.info.position), staged.receipts_before)
+        return self.record_save(Position(*staged.info.position), staged.receipts_before)
 
-    def saved(self, mark_delete: Position, receipts_before: int) -> list[Receipt]:
+    def record_save(self, mark_delete: Position, receipts_before: int) -> list[Receipt]:
         """Record that a state is durable, and return the receipts to send.
 
         `mark_delete` is the mark-delete position of the state. `receipts_before` is the result of

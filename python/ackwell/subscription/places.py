@@ -52,7 +52,10 @@ def _places(state: State) -> dict[str, PositionRangeSet]:
         for position in consumer.pending:
             assert pending.add(*position), f"{position} is pending at two consumers"
     held = new()
-    for position in {*(position for position, _ in state.transactions.held()), *state.transactions.kept}:
+    for position in {
+        *(position for position, _ in state.transactions.held_entries()),
+        *state.transactions.kept,
+    }:
         unacked = state.cursor.unacked_bits(*position)
         acked = state.cursor.is_acked(*position)
         if not acked and state.transactions.holds_all(position, unacked):

@@ -56,7 +56,7 @@ class ReplayQueue(EqualByState):
     def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int | None = None) -> None:
         """Add a position. `sticky_key_hash` is the hash of its message, or None if it is unknown."""
         if self._by_hash is not None:
-            self._seen(ledger_id, entry_id)
+            self._mark_seen(ledger_id, entry_id)
             if sticky_key_hash is None:
                 self._by_hash.discard(ledger_id, entry_id)
             else:
@@ -89,7 +89,7 @@ class ReplayQueue(EqualByState):
         """Remove a position; return whether it was queued."""
         if self._by_hash is not None:
             self._by_hash.discard(ledger_id, entry_id)
-        self._seen(ledger_id, entry_id)
+        self._mark_seen(ledger_id, entry_id)
         removed = self._positions.remove(ledger_id, entry_id)
         self.active = bool(self._positions.cardinality)
         return removed
@@ -183,7 +183,7 @@ class ReplayQueue(EqualByState):
             self._by_hash.validate()
             assert all(self._positions.contains(*position) for position in self._by_hash.positions())
 
-    def _seen(self, ledger_id: int, entry_id: int) -> None:
+    def _mark_seen(self, ledger_id: int, entry_id: int) -> None:
         if self._unseen:
             self._unseen.discard(Position(ledger_id, entry_id))
             self._unknown.remove(ledger_id, entry_id)

@@ -86,7 +86,7 @@ def restore_carried(state: State) -> bytes:
     _check_counts(counts)
     fields = carried.unknown_fields
     transactions = decode_transactions(fields)
-    for position in [position for position, _ in transactions.held() if cursor.is_acked(*position)]:
+    for position in [position for position, _ in transactions.held_entries() if cursor.is_acked(*position)]:
         transactions.forget(position)
     for position, count in counts.items():
         state.counts.restore(Position(*position), count)

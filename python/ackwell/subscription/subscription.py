@@ -831,7 +831,7 @@ ActiveChange(consumer='a', active=True)])
         position = self.cursor.mark_delete_position
         if self._durable:
             self.cursor.save(store, replace=replace)
-        return self._durability.saved(position, receipts)
+        return self._durability.record_save(position, receipts)
 
     @classmethod
     def load(

@@ -127,7 +127,7 @@ class Transactions(EqualByState):
             if position in content.entries
         )
 
-    def held(self) -> Iterator[tuple[Position, int]]:
+    def held_entries(self) -> Iterator[tuple[Position, int]]:
         """Yield the position of each held entry, and its held messages as bits."""
         return iter(self._bits.items())
 

@@ -62,7 +62,9 @@ class UnreadEntries(EqualByState):
 
     def held_before(self, place: tuple[int, int]) -> list[Position]:
         """Return the unread entries before `place` that open transactions hold as a whole."""
-        held = (position for position, _ in self._transactions.held() if self.position <= position < place)
+        held = (
+            position for position, _ in self._transactions.held_entries() if self.position <= position < place
+        )
         return sorted(
             each for each in held if not (self._cursor.is_acked(*each) or self.needs_delivery(*each))
         )

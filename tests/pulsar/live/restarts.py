@@ -23,7 +23,7 @@ class Prediction:
         cursor = ours.subscription.cursor
         self._ours = ours
         self._ledger = _cursor_ledger(before["cursor"])
-        self._state = MemoryState.held(cursor.to_state())
+        self._state = MemoryState.from_state(cursor.to_state())
         self._sought = None
         """The state that a seek wrote, if no whole entry was acknowledged since."""
         sought = ours.sought
@@ -31,7 +31,7 @@ class Prediction:
             cursor.mark_delete_position,
             len(cursor.individually_deleted),
         ):
-            self._sought = MemoryState.held(sought)
+            self._sought = MemoryState.from_state(sought)
         values = [f"{name}={str(value).lower()}" for name, value in sequence.settings.items()]
         self._settings = BrokerSettings.of(version).with_values([*AT_BATCH_INDEX_LEVEL, *values])
 

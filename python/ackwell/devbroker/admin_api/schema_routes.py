@@ -31,7 +31,7 @@ def _described(request: Request, version: int | None = None) -> dict[str, Any]:
     }
 
 
-def _given(request: Request) -> Any:
+def _schema_of(request: Request) -> Any:
     given = request.json()
     if not isinstance(given, dict) or given.get("type") not in SchemaType.__members__:
         raise HttpError(HTTPStatus.UNPROCESSABLE_ENTITY, "expected a schema with a type")
@@ -75,7 +75,7 @@ def get_schema_metadata(request: Request) -> Any:
 def post_schema(request: Request) -> Any:
     """Add a schema to a topic. 422 if the definition of the schema is invalid."""
     try:
-        version = request.state.put_schema(request.topic, _given(request))
+        version = request.state.put_schema(request.topic, _schema_of(request))
     except CommandRefusedError as error:
         if "Invalid schema definition" in str(error):
             raise HttpError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from None
@@ -85,7 +85,7 @@ def post_schema(request: Request) -> Any:
 
 def test_compatibility(request: Request) -> Any:
     """Return whether a schema is compatible with the existing schema versions of a topic."""
-    name, schema = request.topic, _given(request)
+    name, schema = request.topic, _schema_of(request)
     strategy = request.state.strategy_of(name)
     return {
         "schemaCompatibilityStrategy": strategy,
@@ -95,7 +95,7 @@ def test_compatibility(request: Request) -> Any:
 
 def get_version_by_schema(request: Request) -> Any:
     """Return the version number of a given schema. -1 if the topic does not have this schema."""
-    return {"version": request.state.schemas.version_of(str(request.topic.partitioned), _given(request))}
+    return {"version": request.state.schemas.version_of(str(request.topic.partitioned), _schema_of(request))}
 
 
 def delete_schema(request: Request) -> Any:

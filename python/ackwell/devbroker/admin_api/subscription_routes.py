@@ -53,7 +53,7 @@ def create_subscription(request: Request) -> None:
         made = each.subscribe(name, SubscriptionType.EXCLUSIVE, position, durable=True)
         made.properties = {str(key): str(value) for key, value in (properties or {}).items()}
         made.is_replicated = request.flag("replicated")
-        made.changed()
+        made.schedule_save()
 
 
 def delete_subscription(request: Request) -> None:
@@ -180,7 +180,7 @@ def update_subscription_properties(request: Request) -> None:
     given = {str(name): str(value) for name, value in request.object().items()}
     for each in subscriptions(request):
         each.properties = dict(given)
-        each.changed()
+        each.schedule_save()
 
 
 def expire_messages_for_all_subscriptions(request: Request) -> None:

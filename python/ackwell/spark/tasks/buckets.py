@@ -22,7 +22,7 @@ from ackwell.replay.fold import Fold
 from ackwell.spark.tasks.fold_rows import with_lists
 
 FOLDED: Final = "bucket int, payload binary"
-"""The columns of `FoldBuckets`: a bucket, and its partials as an Arrow stream of the table `PARTIALS`."""
+"""The columns of `BucketFold`: a bucket, and its partials as an Arrow stream of the table `PARTIALS`."""
 
 PACKED: Final = "payload binary"
 """The column with cursors, as an Arrow stream of the table `CURSORS`."""
@@ -39,7 +39,7 @@ Name = tuple[str, str]
 Key = TypeVar("Key")
 
 
-class FoldBuckets:
+class BucketFold:
     """Folds the rows of a micro-batch into partials, with a row for each bucket."""
 
     def __init__(self, buckets: int) -> None:
@@ -153,7 +153,7 @@ class Bucket:
             for (topic, name), at_ms in latest.items()
         }
 
-    def changed(self) -> dict[int, bytes | None]:
+    def changed_blobs(self) -> dict[int, bytes | None]:
         """Return the blobs that changed, by number; None for a blob that is now empty."""
         return {
             number: packed(self._tables[number].to_batches(), self._tables[number].schema)

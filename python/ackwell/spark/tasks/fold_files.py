@@ -40,7 +40,7 @@ def survey_row(path: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row], schema=schema)
 
 
-class FoldFiles:
+class FileFold:
     """Folds each share of row groups into partials. With `whole`, folds the only share into cursors."""
 
     def __init__(

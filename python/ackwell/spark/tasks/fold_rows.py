@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ackwell.replay.resets import Resets
 
 
-class FoldRows:
+class RowFold:
     """Folds all rows of a task into partials. `ordered` has the meaning that it has for `Fold`."""
 
     def __init__(self, resets: Resets, *, ordered: bool, strict: bool) -> None:

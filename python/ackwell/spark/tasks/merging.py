@@ -24,7 +24,7 @@ def merge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from partial_batches(fold)
 
 
-class Finish:
+class CursorMerge:
     """Merges the partials of each subscription into its cursor, a row of the table `CURSORS`."""
 
     def __init__(self, *, strict: bool) -> None:

@@ -31,7 +31,7 @@ SAVED_SCHEMA: Final = table_schemas.arrow_schema(table_schemas.SAVES)
 _ROWS: Final = 65_536
 
 
-class ReadParts:
+class PartReader:
     """A function for `mapInArrow` that reads partitions of a data source by a function of a module.
 
     Its input rows are indexes into `parts`.

@@ -97,7 +97,7 @@ class OneActivePolicy(Policy):
         owners = np.full(run.entries, -1, dtype=np.int64)
         active = self.active
         if active is not None:
-            taken = self._taken(active, run.sizes, run.entries)
+            taken = self._count_taken(active, run.sizes, run.entries)
             owners[:taken] = [each is active for each in run.consumers].index(True) if taken else -1
         return owners
 
@@ -111,7 +111,7 @@ class OneActivePolicy(Policy):
             return NonDelivery.NO_CONSUMER
         return NonDelivery.NO_PERMITS if self.active.permits <= 0 else None
 
-    def _taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:
+    def _count_taken(self, active: Consumer, sizes: NDArray[np.int64] | None, count: int) -> int:
         """Return how many of `count` entries the active consumer gets.
 
         With `reads_by_permits`, a permit is needed for each entry of a read, not for each message.
