@@ -361,7 +361,7 @@ def test_a_killed_broker_recovers_each_fact_and_no_removed_one(
 
 NOT_KEPT = {
     # Settings and connections.
-    "Shared": {"settings", "clock", "file", "recorder", "faults", "connections", "unfinished_bytes"}
+    "SharedState": {"settings", "clock", "file", "recorder", "faults", "connections", "unfinished_bytes"}
     # Derived from persistent state, or local to the process.
     | {
         "memory_bytes",
