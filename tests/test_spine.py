@@ -42,7 +42,7 @@ WITHOUT |= {("tests/differential", "command_ack")}
 
 # The modules of a tree that are not structures.
 HELPERS = {
-    "rust/core/src": {"lib", "error", "position", "delayed", "frame", "nbytes", "radix"},
+    "rust/core/src": {"lib", "error", "position", "delayed", "frame", "nbytes", "radix", "varint"},
     "rust/python/src": {"lib", "arrays", "convert", "delayed", "forks", "methods", "positions", "shared"},
     "tests/reference": {
         "__init__",

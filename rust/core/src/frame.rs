@@ -5,6 +5,7 @@
 //! remaining bytes. So hostile bytes can allocate at most a small multiple of their size.
 
 use crate::error::{Error, Result};
+use crate::varint;
 
 /// A writer of a frame. [`FrameWriter::finish`] appends the checksum.
 pub(crate) struct FrameWriter {
@@ -23,17 +24,13 @@ impl FrameWriter {
     }
 
     /// Writes a number as LEB128: seven bits in each byte, the least significant bits first.
-    pub(crate) fn varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.bytes.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        self.bytes.push(value as u8);
+    pub(crate) fn varint(&mut self, value: u64) {
+        varint::write(value, |byte| self.bytes.push(byte));
     }
 
-    /// Writes a signed number as a varint. 0, -1, 1, -2 become 0, 1, 2, 3.
+    /// Writes a signed number as the varint of its [`varint::zigzag`].
     pub(crate) fn zigzag(&mut self, value: i64) {
-        self.varint(((value << 1) ^ (value >> 63)) as u64);
+        self.varint(varint::zigzag(value));
     }
 
     pub(crate) fn words(&mut self, words: &[u64]) {
@@ -104,24 +101,11 @@ impl<'a> FrameReader<'a> {
     }
 
     pub(crate) fn varint(&mut self) -> Result<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            let bits = u64::from(byte & 0x7f);
-            if shift == 63 && bits > 1 {
-                break;
-            }
-            value |= bits << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(self.refuse("a varint longer than 64 bits"))
+        varint::read(|| self.byte())?.ok_or_else(|| self.refuse("a varint longer than 64 bits"))
     }
 
     pub(crate) fn zigzag(&mut self) -> Result<i64> {
-        let value = self.varint()?;
-        Ok((value >> 1) as i64 ^ -((value & 1) as i64))
+        self.varint().map(varint::unzigzag)
     }
 
     /// Reads a varint that must fit into an int64, such as an id.

@@ -19,6 +19,7 @@ pub mod delayed;
 mod frame;
 mod nbytes;
 mod radix;
+mod varint;
 pub mod triple_heap;
 pub mod time_buckets;
 pub mod time_wheel;

@@ -7,6 +7,7 @@
 //! the last bytes of the input). The next ranges then use the frame of that range.
 
 use super::wire::varint_length;
+use crate::varint;
 
 /// The number of bytes in a window. A range in this layout takes at most 34 bytes, so reads in a window need no check
 /// for the end.
@@ -175,12 +176,8 @@ impl Bytes {
         self.push_masked(byte, 0xff);
     }
 
-    fn push_varint(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.push(number as u8);
+    fn push_varint(&mut self, number: u64) {
+        varint::write(number, |byte| self.push(byte));
     }
 
     /// Appends the place of a varint of `length` bytes. Only its continuation bits are fixed.

@@ -13,6 +13,7 @@
 use super::window::Window;
 use super::{LedgerAcks, PositionRangeSet, Run, window};
 use crate::error::{Error, Result};
+use crate::varint;
 
 const VERSION: u8 = 1;
 
@@ -103,12 +104,9 @@ fn write_words(bytes: &mut Vec<u8>, window: &Window) {
     bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
 }
 
-fn put(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
+#[inline]
+fn put(bytes: &mut Vec<u8>, number: u64) {
+    varint::write(number, |byte| bytes.push(byte));
 }
 
 struct BytesReader<'a> {
@@ -124,18 +122,8 @@ impl<'a> BytesReader<'a> {
     }
 
     fn number(&mut self) -> Result<u64> {
-        let mut number = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = u64::from(self.take(1)?[0]);
-            if shift == 63 && byte > 1 {
-                break;
-            }
-            number |= (byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err(self.error("a number of more than 64 bits"))
+        varint::read(|| Ok(self.take(1)?[0]))?
+            .ok_or_else(|| self.error("a number of more than 64 bits"))
     }
 
     /// Reads a distance and returns `from` plus the distance.

@@ -18,6 +18,7 @@
 
 use super::bits::{BitReader, Bits, low_mask};
 use super::run::MessageRun;
+use crate::varint::{unzigzag, zigzag};
 
 /// The number of ones that begin an escape. A Rice code has fewer ones, unless the value is far above the mean, which
 /// is true for one gap in some thousands.
@@ -75,14 +76,6 @@ impl State {
 #[inline]
 fn rice_bits(mean: u64) -> u32 {
     (mean * 11 / 512).checked_ilog2().unwrap_or(0)
-}
-
-fn zigzag(value: i64) -> u64 {
-    ((value << 1) ^ (value >> 63)) as u64
-}
-
-fn unzigzag(value: u64) -> i64 {
-    (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -1,6 +1,7 @@
 //! The bit encoding of the compact form: bits in bytes, the lowest first.
 
 use crate::error::{Error, Result};
+use crate::varint;
 
 /// A writer that appends bits to a vector of bytes.
 #[derive(Default)]
@@ -59,14 +60,9 @@ impl BitWriter {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Appends a 64-bit number in groups of seven bits, the lowest first. A bit before each group is set if another
-    /// group follows.
-    pub(super) fn put_varint(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.put(value & 0x7f | 0x80, 8);
-            value >>= 7;
-        }
-        self.put(value, 8);
+    /// Appends a 64-bit number as [`varint`] bytes, at any bit.
+    pub(super) fn put_varint(&mut self, value: u64) {
+        varint::write(value, |byte| self.put(u64::from(byte), 8));
     }
 
     /// Returns the written bytes.
@@ -173,18 +169,8 @@ impl<'a> BitReader<'a> {
 
     /// Reads a number that [`BitWriter::put_varint`] wrote.
     pub(super) fn take_varint(&mut self) -> Result<u64> {
-        let mut value = 0u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.take(8)?;
-            if shift == 63 && byte > 1 {
-                break;
-            }
-            value |= (byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(self.refuse("a number of more than 64 bits"))
+        varint::read(|| Ok(self.take(8)? as u8))?
+            .ok_or_else(|| self.refuse("a number of more than 64 bits"))
     }
 
     /// Returns an error if anything follows the last number.

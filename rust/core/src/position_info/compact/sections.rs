@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::position::Position;
 use crate::position_info::budget::Budget;
 use crate::position_info::messages::MAP_ENTRY_BYTES;
+use crate::varint;
 
 /// Returns two numbers for each position: the ledger id minus the previous ledger id, and the entry id. If the previous
 /// position is in the same ledger, the second number is the entry id minus the previous entry id minus 1. The positions
@@ -208,13 +209,12 @@ pub(super) fn take_bytes<'a>(bits: &mut BitReader<'a>, budget: &mut Budget) -> R
 
 /// Writes an int64. Numbers near 0, positive or negative, take few bytes.
 pub(super) fn put_int(bits: &mut BitWriter, value: i64) {
-    bits.put_varint((value << 1 ^ value >> 63).cast_unsigned());
+    bits.put_varint(varint::zigzag(value));
 }
 
 /// Reads an int64.
 pub(super) fn take_int(bits: &mut BitReader<'_>) -> Result<i64> {
-    let number = bits.take_varint()?;
-    Ok((number >> 1).cast_signed() ^ -(number & 1).cast_signed())
+    bits.take_varint().map(varint::unzigzag)
 }
 
 /// Writes the client's properties in the order of their names.

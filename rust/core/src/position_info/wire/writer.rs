@@ -1,13 +1,11 @@
 //! The writer of the wire format, which appends to a vector. Lengths are computed first, so no bytes are moved.
 
+use crate::varint;
+
 /// Appends a base-128 varint.
 #[inline]
-pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+pub(crate) fn put_varint(out: &mut Vec<u8>, value: u64) {
+    varint::write(value, |byte| out.push(byte));
 }
 
 /// Returns the number of bytes that [`put_varint`] appends for `value`.
