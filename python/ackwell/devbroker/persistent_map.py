@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 PERSISTENT_ATTRIBUTES: Final = {
-    "Shared": {"policies", "topic_policies", "counters"},
+    "SharedState": {"policies", "topic_policies", "counters"},
     "BrokerState": {
         "topic_names",
         "partitioned",
