@@ -21,7 +21,7 @@ mod chunk;
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::error::{Error, Result, Validity, invariant};
+use crate::error::{Error, InvalidArgument, Result, Validity, invariant};
 use crate::nbytes::btree_bytes;
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;
@@ -578,10 +578,7 @@ fn join_small(chunks: &mut Vec<Chunk>, place: usize) {
 fn check_ends(ends: &[i64], words: &[i64]) -> Result<()> {
     let is_sorted = ends.is_sorted() && ends.first().is_none_or(|first| *first >= 0);
     if !is_sorted || ends.last().copied().unwrap_or(0) != words.len() as i64 {
-        return Err(Error::Value(format!(
-            "the ends of ack sets rise from 0 to the number of words, {}",
-            words.len()
-        )));
+        return Err(Error::Value(InvalidArgument::AckSetEnds { words: words.len() }));
     }
     Ok(())
 }

@@ -9,7 +9,9 @@
 //! **Limit.** Without a limit, a single wrong index could allocate a huge array. The default is the limit of Java's
 //! `BitSet`, whose indexes are 32-bit integers.
 
-use crate::error::{Error, Result, Validity, invariant, vec_with_room};
+use crate::error::{
+    Error, InvalidArgument, LimitReached, Result, Validity, invariant, vec_with_room,
+};
 
 /// The default limit. As in Java, indexes are below 2^31.
 pub const LIMIT_DEFAULT: usize = 1 << 31;
@@ -125,7 +127,7 @@ impl BitSet {
     /// [`Error::Value`] with the first negative bit.
     pub fn check_natural(bits: &[i64]) -> Result<()> {
         match bits.iter().find(|&&bit| bit < 0) {
-            Some(negative) => Err(Error::Value(format!("bit {negative}: bits are at least 0"))),
+            Some(&bit) => Err(Error::Value(InvalidArgument::Bit { bit })),
             None => Ok(()),
         }
     }
@@ -374,13 +376,13 @@ fn for_each_word(start: usize, end: usize, mut change: impl FnMut(usize, u64)) {
 
 fn check_ordered(start: usize, end: usize) -> Result<()> {
     if end < start {
-        return Err(Error::Value(format!("range {start}..{end} ends before it starts")));
+        return Err(Error::Value(InvalidArgument::BitRange { start, end }));
     }
     Ok(())
 }
 
 fn past_limit(bit: usize, limit: usize) -> Error {
-    Error::Limit(format!("bit {bit}: this set holds bits below {limit}"))
+    Error::Limit(LimitReached::Bit { bit, limit })
 }
 
 impl Default for BitSet {

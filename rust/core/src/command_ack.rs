@@ -10,7 +10,7 @@
 //! cursor acknowledges in one call. Other ids are rare, and each becomes a [`MessageId`]. Unknown fields and unknown
 //! enum values are kept byte for byte.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, LimitReached, Result};
 use crate::position_info::wire::{Field, Reader, Value};
 
 /// The maximum number of messages in a batch. `ackwell.cursor.ack_sets.BATCH_SIZE_MAX` gives the reason for this limit.
@@ -246,11 +246,9 @@ fn read_message_id(mut reader: Reader<'_>, depth: usize) -> Result<MessageId> {
     let (Some(ledger_id), Some(entry_id)) = (ledger_id, entry_id) else {
         return Err(Error::corrupt(start, "a message id without ledger or entry"));
     };
-    if message.batch_size.is_some_and(|size| size > BATCH_SIZE_MAX) {
-        return Err(Error::Limit(format!(
-            "batch size {}; a batch holds at most {BATCH_SIZE_MAX} messages",
-            message.batch_size.unwrap_or_default()
-        )));
+    if let Some(batch_size) = message.batch_size.filter(|size| *size > BATCH_SIZE_MAX) {
+        let cause = LimitReached::BatchSize { batch_size, max: BATCH_SIZE_MAX };
+        return Err(Error::Limit(cause));
     }
     (message.ledger_id, message.entry_id) = (ledger_id, entry_id);
     Ok(message)
@@ -268,9 +266,8 @@ fn read_words(field: &Field<'_>, words: &mut Vec<i64>) -> Result<()> {
         }
     }
     if words.len() > WORDS_MAX {
-        return Err(Error::Limit(format!(
-            "an ack set of more than {WORDS_MAX} words; a batch holds at most {BATCH_SIZE_MAX} messages"
-        )));
+        let cause = LimitReached::AckSetWords { max: WORDS_MAX, batch_size_max: BATCH_SIZE_MAX };
+        return Err(Error::Limit(cause));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! `TripleLongHeap`, `TimeBuckets` and `TimeWheel` have the same methods at different costs. So trackers, model tests
 //! and benches are written once, for any [`DelayedIndex`].
 
-use crate::error::{Error, Result, Validity, vec_with_room};
+use crate::error::{Error, InvalidArgument, Result, Validity, vec_with_room};
 
 /// A delayed message: its delivery time and its position. Messages are ordered by time, ledger and entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,10 +30,8 @@ impl DelayedMessage {
     /// [`Error::Value`] for a negative ledger or entry id.
     pub(crate) fn checked(self) -> Result<Self> {
         if (self.ledger_id | self.entry_id) < 0 {
-            return Err(Error::Value(format!(
-                "position {}:{}: ledger and entry ids are at least 0",
-                self.ledger_id, self.entry_id
-            )));
+            let Self { ledger_id, entry_id, .. } = self;
+            return Err(Error::Value(InvalidArgument::EntryPosition { ledger_id, entry_id }));
         }
         Ok(self)
     }

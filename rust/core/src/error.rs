@@ -3,7 +3,11 @@
 //! The binding maps each kind to one exception of `ackwell.errors`. The Python reference raises the same exceptions
 //! for the same input; the differential tests check this.
 
+mod causes;
+
 use std::fmt;
+
+pub use causes::{InvalidArgument, LimitReached};
 
 /// The result of every fallible operation of the core.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -27,7 +31,7 @@ pub(crate) use invariant;
 #[non_exhaustive]
 pub enum Error {
     /// An argument is outside its documented domain, for example a negative ledger id.
-    Value(String),
+    Value(InvalidArgument),
     /// The call violates the protocol, for example by an ack of a position that was never published.
     Protocol {
         /// The problem and its remedy.
@@ -51,7 +55,7 @@ pub enum Error {
         message: String,
     },
     /// A limit was reached, for example the maximum number of words of a bit set. Nothing was changed.
-    Limit(String),
+    Limit(LimitReached),
     /// The memory that an argument requires is not available. Nothing was changed.
     Memory {
         /// The number of items for which memory was requested.
@@ -81,9 +85,9 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Value(message) | Self::Protocol { message, .. } | Self::Limit(message) => {
-                f.write_str(message)
-            }
+            Self::Value(cause) => cause.fmt(f),
+            Self::Limit(cause) => cause.fmt(f),
+            Self::Protocol { message, .. } => f.write_str(message),
             Self::Memory { items, item_bytes } => {
                 write!(f, "no memory for {items} items of {item_bytes} bytes")
             }

@@ -16,7 +16,7 @@
 
 use std::cmp::Ordering;
 
-use crate::error::{Error, Result, Validity, invariant};
+use crate::error::{Error, InvalidArgument, LimitReached, Result, Validity, invariant};
 use crate::position::Position;
 
 /// The maximum number of ledgers in a block. Growing a ledger in the middle costs at most a pass over one block and a
@@ -98,7 +98,7 @@ impl Ledgers {
         check(trimmed_before, 0)?;
         pairs.sort_unstable();
         if let Some(twice) = pairs.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(Error::Value(format!("ledger {} is named twice", twice[0].0)));
+            return Err(Error::Value(InvalidArgument::RepeatedLedger { ledger_id: twice[0].0 }));
         }
         let mut ledgers = Self { trimmed_before, ..Self::new() };
         for (ledger_id, entries) in pairs {
@@ -469,16 +469,14 @@ impl Ledgers {
     fn refuse_overflow(&self, more: i64) -> Result<()> {
         match self.total().checked_add(more) {
             Some(_) => Ok(()),
-            None => Err(Error::Limit("more than 2^63 - 1 entries in all ledgers".into())),
+            None => Err(Error::Limit(LimitReached::LedgerEntries)),
         }
     }
 }
 
 fn check(ledger_id: i64, entries: i64) -> Result<()> {
     if ledger_id < 0 || entries < 0 {
-        return Err(Error::Value(format!(
-            "ledger {ledger_id} with {entries} entries: both are at least 0"
-        )));
+        return Err(Error::Value(InvalidArgument::Ledger { ledger_id, entries }));
     }
     Ok(())
 }

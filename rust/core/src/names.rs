@@ -8,7 +8,7 @@
 
 use std::hash::Hasher;
 
-use crate::error::{Error, Result, Validity, invariant};
+use crate::error::{Error, InvalidArgument, Result, Validity, invariant};
 use crate::partials::Mix;
 
 /// Names by number, and numbers by name.
@@ -99,8 +99,7 @@ impl Names {
             for (guess, bounds) in guesses.iter_mut().zip(offsets[start..].windows(2)) {
                 let text = usize::try_from(bounds[0]).ok().zip(usize::try_from(bounds[1]).ok());
                 let text = text.and_then(|(start, end)| bytes.get(start..end));
-                let text =
-                    text.ok_or_else(|| Error::Value("offsets outside their bytes".into()))?;
+                let text = text.ok_or(Error::Value(InvalidArgument::NameBounds))?;
                 *guess = Guess { text, hash: hash(text), ..Guess::default() };
             }
             self.guess(guesses);
@@ -218,7 +217,7 @@ impl Names {
         // Another thread may change the caller's bytes, so a copy is checked and stored.
         let name = name.to_vec();
         if std::str::from_utf8(&name).is_err() {
-            return Err(Error::Value("a name that is not UTF-8".into()));
+            return Err(Error::Value(InvalidArgument::NameEncoding));
         }
         assert!(self.len() < NAMES_MAX, "more than 2^31 - 1 names");
         if 2 * (self.len() + 1) > self.slots.len() {

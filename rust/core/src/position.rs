@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, InvalidArgument, Result};
 
 /// The position `(ledger_id, entry_id)` of an entry. Positions are ordered by ledger id, then by entry id.
 ///
@@ -29,9 +29,7 @@ impl Position {
     /// [`Error::Value`] for a negative id.
     pub fn entry(ledger_id: i64, entry_id: i64) -> Result<Self> {
         if ledger_id < 0 || entry_id < 0 {
-            return Err(Error::Value(format!(
-                "position {ledger_id}:{entry_id}: ledger and entry ids are at least 0"
-            )));
+            return Err(Error::Value(InvalidArgument::EntryPosition { ledger_id, entry_id }));
         }
         Ok(Self { ledger_id, entry_id })
     }
@@ -42,9 +40,7 @@ impl Position {
     /// [`Error::Value`] for a negative ledger id or an entry id below −1.
     pub fn bound(ledger_id: i64, entry_id: i64) -> Result<Self> {
         if ledger_id < 0 || entry_id < -1 {
-            return Err(Error::Value(format!(
-                "bound {ledger_id}:{entry_id}: the ledger id is at least 0, the entry id at least -1"
-            )));
+            return Err(Error::Value(InvalidArgument::BoundPosition { ledger_id, entry_id }));
         }
         Ok(Self { ledger_id, entry_id })
     }

@@ -26,7 +26,7 @@ pub use limits::{Limits, Loss};
 pub use managed_cursor_info::ManagedCursorInfo;
 
 use crate::ack_sets::AckSets;
-use crate::error::{Error, Result, Validity, invariant};
+use crate::error::{Error, InvalidArgument, Result, Validity, invariant};
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;
 
@@ -78,9 +78,9 @@ impl PositionInfo {
     /// [`Error::Value`] for a negative count.
     pub fn insert_redelivery_count(&mut self, position: Position, count: i64) -> Result<()> {
         if count < 0 {
-            return Err(Error::Value(format!(
-                "redelivery count {count} of {position} is negative"
-            )));
+            let Position { ledger_id, entry_id } = position;
+            let cause = InvalidArgument::RedeliveryCount { count, ledger_id, entry_id };
+            return Err(Error::Value(cause));
         }
         self.redelivery_counts.insert(position, count);
         Ok(())
@@ -93,7 +93,8 @@ impl PositionInfo {
     /// [`Error::Value`] unless `upper` is in a later ledger than `lower`.
     pub fn add_spanning_range(&mut self, lower: Position, upper: Position) -> Result<()> {
         if lower.ledger_id >= upper.ledger_id {
-            return Err(Error::Value(format!("({lower}..{upper}] does not span ledgers")));
+            let (lower, upper) = (lower.into(), upper.into());
+            return Err(Error::Value(InvalidArgument::SpanningRange { lower, upper }));
         }
         self.individually_deleted.add_range(upper.ledger_id, -1, upper.entry_id)?;
         self.spanning_ranges.push((lower, upper));
@@ -112,9 +113,7 @@ impl PositionInfo {
                 self.unknown_fields = info.unknown_fields;
                 Ok(())
             }
-            _ => Err(Error::Value(
-                "unknown_fields: expected whole fields with other numbers".to_owned(),
-            )),
+            _ => Err(Error::Value(InvalidArgument::KnownFields)),
         }
     }
 

@@ -22,7 +22,9 @@ mod window;
 
 use std::collections::BTreeMap;
 
-use crate::error::{Error, Result, Validity, invariant, vec_with_room};
+use crate::error::{
+    Error, InvalidArgument, LimitReached, Result, Validity, invariant, vec_with_room,
+};
 use crate::position::Position;
 pub(crate) use entry_set::EntrySet;
 use ledger_acks::LedgerAcks;
@@ -340,10 +342,8 @@ impl PositionRangeSet {
         let Some(acks) = self.ledgers.get(&ledger_id) else { return Ok(Vec::new()) };
         let last_word = acks.last_entry() / 64;
         if last_word >= JAVA_BIT_SET_WORDS {
-            return Err(Error::Limit(format!(
-                "entry {ledger_id}:{} is past the 2^31 bits of a Java BitSet",
-                acks.last_entry()
-            )));
+            let entry_id = acks.last_entry();
+            return Err(Error::Limit(LimitReached::JavaBitSet { ledger_id, entry_id }));
         }
         let mut words = vec_with_room(last_word as usize + 1)?;
         words.resize(last_word as usize + 1, 0);
@@ -473,17 +473,14 @@ impl PositionRangeSet {
 /// Checks the bounds of a range and returns it as a run; `None` if the range is empty.
 fn checked_run(ledger_id: i64, lower: i64, upper: i64) -> Result<Option<Run>> {
     if ledger_id < 0 || lower < -1 || upper < lower {
-        return Err(Error::Value(format!(
-            "range ({ledger_id}:{lower}..{ledger_id}:{upper}]: the ledger id is at least 0, the lower \
-             bound at least -1 and the upper bound at least the lower"
-        )));
+        return Err(Error::Value(InvalidArgument::EntryRange { ledger_id, lower, upper }));
     }
     Ok((lower < upper).then_some(Run { lower, upper }))
 }
 
 fn same_length(lengths: &[usize]) -> Result<()> {
     if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
-        return Err(Error::Value(format!("columns of different lengths: {lengths:?}")));
+        return Err(Error::Value(InvalidArgument::DifferentLengths { lengths: lengths.to_vec() }));
     }
     Ok(())
 }

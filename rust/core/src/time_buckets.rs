@@ -19,7 +19,7 @@ mod bytes;
 use std::collections::BTreeMap;
 
 use crate::delayed::{DelayedColumns, DelayedIndex, DelayedMessage};
-use crate::error::{Error, Result, Validity};
+use crate::error::{Error, InvalidArgument, Result, Validity};
 use entries::Entries;
 
 /// The time at which all messages of a bucket are due.
@@ -88,7 +88,7 @@ impl TimeBuckets {
     /// [`Error::Value`] for more than [`BITS_MAX`] bits.
     pub fn new(bits: u32, rounding: Rounding) -> Result<Self> {
         if bits > BITS_MAX {
-            return Err(Error::Value(format!("bits are 0 to {BITS_MAX}, got {bits}")));
+            return Err(Error::Value(InvalidArgument::BucketBits { bits, max: BITS_MAX }));
         }
         Ok(Self { bits, rounding, open: None, buckets: BTreeMap::new(), length: 0 })
     }
@@ -100,7 +100,7 @@ impl TimeBuckets {
     /// [`Error::Value`] for a tick below 1 ms.
     pub fn from_tick(tick_time_ms: i64, rounding: Rounding) -> Result<Self> {
         if tick_time_ms < 1 {
-            return Err(Error::Value(format!("tick time is at least 1 ms, got {tick_time_ms}")));
+            return Err(Error::Value(InvalidArgument::TickTime { tick_time_ms }));
         }
         Self::new(tick_time_ms.ilog2().min(BITS_MAX), rounding)
     }

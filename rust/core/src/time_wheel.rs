@@ -25,7 +25,7 @@ mod stream;
 use std::collections::BTreeMap;
 
 use crate::delayed::{DelayedColumns, DelayedIndex, DelayedMessage, check_positions};
-use crate::error::{Error, Result, Validity, vec_with_room};
+use crate::error::{Error, InvalidArgument, Result, Validity, vec_with_room};
 use crate::nbytes::btree_bytes;
 use crate::radix;
 use open_slot::OpenSlot;
@@ -75,7 +75,7 @@ impl TimeWheel {
     /// [`Error::Value`] for a tick below 1 ms.
     pub fn new(tick_ms: i64) -> Result<Self> {
         if tick_ms < 1 {
-            return Err(Error::Value(format!("tick is at least 1 ms, got {tick_ms}")));
+            return Err(Error::Value(InvalidArgument::Tick { tick_ms }));
         }
         let slot_bits = SLOT_MS_BITS.saturating_sub(tick_ms.ilog2()).max(SLOT_BITS_MIN);
         Ok(Self {

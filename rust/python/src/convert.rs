@@ -19,7 +19,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::Corrupt { offset, message } => CorruptStateError::new_err((message, offset)),
         Error::NewerVersion { offset, message } => NewerVersionError::new_err((message, offset)),
-        Error::Limit(message) => LimitError::new_err(message),
+        Error::Limit(cause) => LimitError::new_err(cause.to_string()),
         Error::Memory { .. } => PyMemoryError::new_err(error.to_string()),
         Error::Protocol { message, position } => {
             ProtocolError::new_err((message, position.map(PositionArgument)))

@@ -1,6 +1,7 @@
 //! `ackwell._native.Names`: the class of `ackwell_core::names`.
 
 use ackwell_core as core;
+use ackwell_core::error::LimitReached;
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -86,8 +87,7 @@ impl Names {
         let names = self.0.locked(py);
         let (offsets, bytes) = names.from(start);
         let offsets: Option<Vec<i32>> = offsets.map(|offset| i32::try_from(offset).ok()).collect();
-        let offsets =
-            offsets.ok_or_else(|| raise(core::Error::Limit("more than 2 GiB of names".into())))?;
+        let offsets = offsets.ok_or_else(|| raise(core::Error::Limit(LimitReached::NameBytes)))?;
         Ok((offsets.into_pyarray(py), PyBytes::new(py, bytes)))
     }
 

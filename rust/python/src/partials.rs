@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::DerefMut;
 use std::sync::Mutex;
 
+use ackwell_core::error::InvalidArgument;
 use ackwell_core::partials::{
     Action, Codes, CursorColumns, Flaw, INTEGERS, NULL, Order, Rows, SizeRun, Texts,
     TransactionRows,
@@ -93,7 +94,7 @@ impl Partials {
     ) -> PyResult<Array<'py>> {
         let (topics, subscriptions) = (topics.as_slice()?, subscriptions.as_slice()?);
         if topics.len() != subscriptions.len() {
-            return Err(raise(Error::Value("columns of different lengths".into())));
+            return Err(raise(Error::Value(InvalidArgument::ColumnLengths)));
         }
         let mut partials = self.0.locked(py);
         let mut last = None;
@@ -176,7 +177,7 @@ impl Partials {
         ledgers: Vec<(i64, i64)>,
     ) -> PyResult<()> {
         if ledgers.iter().any(|(ledger_id, entries)| *ledger_id < 0 || *entries < 0) {
-            return Err(raise(Error::Value("a negative ledger id or number of entries".into())));
+            return Err(raise(Error::Value(InvalidArgument::Ledgers)));
         }
         self.known(py, pair, 0)?.start(pair, info.state(), &ledgers);
         Ok(())
@@ -243,7 +244,7 @@ impl Partials {
         flaw: u8,
     ) -> PyResult<()> {
         let flaw = Flaw::numbered(flaw)
-            .ok_or_else(|| raise(Error::Value("a flaw that is not known".into())))?;
+            .ok_or_else(|| raise(Error::Value(InvalidArgument::Unknown { what: "a flaw" })))?;
         let mut partials = self.known(py, pair, file)?;
         partials.note_flaw(pair, Order { file, sequence: sequence.0 }, flaw);
         Ok(())
@@ -353,13 +354,13 @@ impl Partials {
     ) -> PyResult<()> {
         let (pairs, transactions) = (pairs.to_vec(), transactions.as_array().to_vec());
         if pairs.len() != transactions.len() {
-            return Err(raise(Error::Value("columns of different lengths".into())));
+            return Err(raise(Error::Value(InvalidArgument::ColumnLengths)));
         }
         let mut partials = self.0.locked(py);
         let known = |pair: &i64| usize::try_from(*pair).is_ok_and(|pair| pair < partials.len());
         if !pairs.iter().all(known) {
             drop(partials);
-            return Err(raise(Error::Value("a pair that is not known".into())));
+            return Err(raise(Error::Value(InvalidArgument::Unknown { what: "a pair" })));
         }
         for (pair, transaction) in pairs.iter().zip(transactions) {
             partials.commit(*pair as u32, transaction);
@@ -414,13 +415,13 @@ impl Partials {
         let (pairs, ledger_ids) = (pairs.to_vec(), ledger_ids.to_vec());
         let states: Vec<&[u8]> = states.iter().map(|state| state.as_bytes()).collect();
         if pairs.len() != states.len() || ledger_ids.len() != states.len() {
-            return Err(raise(Error::Value("columns of different lengths".into())));
+            return Err(raise(Error::Value(InvalidArgument::ColumnLengths)));
         }
         let merge = |partials: &mut core::Partials| {
             for ((pair, ledger_id), state) in pairs.iter().zip(ledger_ids.iter()).zip(&states) {
                 let pair =
                     u32::try_from(*pair).ok().filter(|pair| (*pair as usize) < partials.len());
-                let pair = pair.ok_or_else(|| Error::Value("a pair that is not known".into()))?;
+                let pair = pair.ok_or(Error::Value(InvalidArgument::Unknown { what: "a pair" }))?;
                 partials.merge(pair, Some(*ledger_id).filter(|id| *id != NULL), state)?;
             }
             Ok(())
@@ -448,8 +449,7 @@ impl Partials {
             |number: i32, ours: &[i32]| usize::try_from(number).is_ok_and(|n| n < ours.len());
         let named = theirs.names().all(|(t, s)| fits(t, &topics) && fits(s, &subscriptions));
         if !named || !theirs.committed().all(|transaction| fits(transaction, &transactions)) {
-            let text = "a topic, a subscription or a transaction that has no number";
-            return Err(raise(Error::Value(text.into())));
+            return Err(raise(Error::Value(InvalidArgument::Unnumbered)));
         }
         self.0.detached(py, |partials| {
             partials.absorb(theirs, &topics, &subscriptions, &transactions);
@@ -526,7 +526,7 @@ impl Partials {
             for pair in pairs.iter() {
                 let pair =
                     u32::try_from(*pair).ok().filter(|pair| (*pair as usize) < partials.len());
-                let pair = pair.ok_or_else(|| Error::Value("a pair that is not known".into()))?;
+                let pair = pair.ok_or(Error::Value(InvalidArgument::Unknown { what: "a pair" }))?;
                 columns.push(partials, pair, !whole_acks.contains(&pair));
                 if columns.bytes() >= max_bytes {
                     break;
@@ -573,7 +573,7 @@ impl Partials {
         let partials = self.0.locked(py);
         if pair as usize >= partials.len() || file as usize >= partials.files() {
             drop(partials);
-            return Err(raise(Error::Value("a pair or a file that is not known".into())));
+            return Err(raise(Error::Value(InvalidArgument::Unknown { what: "a pair or a file" })));
         }
         Ok(partials)
     }

@@ -1,7 +1,7 @@
 //! The input of a fold: columns of events, and the action of each kind.
 
 use super::{Flaw, NULL, Order, TOPIC};
-use crate::error::{Error, Result};
+use crate::error::{Error, InvalidArgument, Result};
 use crate::position::Position;
 
 /// The effect of a kind of event.
@@ -133,7 +133,7 @@ impl Rows<'_> {
             lengths.extend([starts.len(), ends.len()]);
         }
         if lengths.iter().any(|other| *other != length) {
-            return Err(Error::Value("columns of different lengths".into()));
+            return Err(Error::Value(InvalidArgument::ColumnLengths));
         }
         for column in codes.into_iter().flatten() {
             column.check()?;
@@ -145,7 +145,7 @@ impl Rows<'_> {
                 *start == NULL || (0 <= *start && start <= end && *end <= self.words.len() as i64)
             };
             if !starts.iter().zip(ends).all(fits) {
-                return Err(Error::Value("an ack set outside its words".into()));
+                return Err(Error::Value(InvalidArgument::AckSetBounds));
             }
         }
         Ok(())
@@ -273,11 +273,11 @@ impl Codes<'_> {
     }
 }
 
-fn within(values: &[i32], end: usize, what: &str) -> Result<()> {
+fn within(values: &[i32], end: usize, what: &'static str) -> Result<()> {
     // The values are compared as unsigned integers, so negative values are the greatest. Compilers vectorise this.
     let greatest = values.iter().fold(0, |greatest, value| value.cast_unsigned().max(greatest));
     match values.is_empty() || (greatest as usize) < end {
         true => Ok(()),
-        false => Err(Error::Value(format!("{what} that is not known"))),
+        false => Err(Error::Value(InvalidArgument::Unknown { what })),
     }
 }

@@ -6,7 +6,7 @@
 use super::events::{Action, Codes};
 use super::rows::PairsOfBatch;
 use super::{Mixed, Partials};
-use crate::error::{Error, Result};
+use crate::error::{Error, InvalidArgument, Result};
 use std::collections::HashSet;
 
 /// The number that means no transaction.
@@ -34,7 +34,7 @@ impl TransactionRows<'_> {
     fn check(&self) -> Result<()> {
         for column in [self.topics, self.subscriptions, self.kinds, self.transactions] {
             if column.codes.is_some_and(|codes| codes.len() != self.count) {
-                return Err(Error::Value("columns of different lengths".into()));
+                return Err(Error::Value(InvalidArgument::ColumnLengths));
             }
             column.check()?;
         }

@@ -1,6 +1,6 @@
 //! The value of one pending entry.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, InvalidArgument, Result};
 
 /// The value of a pending entry: the number of its unacknowledged messages, and the hash of its message key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -20,10 +20,10 @@ impl PendingAck {
     pub fn new(remaining: i64, sticky_key_hash: i64) -> Result<Self> {
         match (i32::try_from(remaining), i32::try_from(sticky_key_hash)) {
             (Ok(remaining @ 0..), Ok(sticky_key_hash)) => Ok(Self { remaining, sticky_key_hash }),
-            (Ok(0..), Err(_)) => Err(Error::Value(format!(
-                "sticky-key hash {sticky_key_hash}: expected 32 signed bits"
-            ))),
-            _ => Err(Error::Value(format!("remaining {remaining}: expected 0 to 2147483647"))),
+            (Ok(0..), Err(_)) => {
+                Err(Error::Value(InvalidArgument::StickyKeyHash { sticky_key_hash }))
+            }
+            _ => Err(Error::Value(InvalidArgument::Remaining { remaining })),
         }
     }
 

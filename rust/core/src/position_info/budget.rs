@@ -1,6 +1,6 @@
 //! The memory limit of a decoded state. With it, a small hostile input cannot be decoded to a huge state.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, LimitReached, Result};
 
 /// The default maximum memory of a decoded state, in bytes. For comparison: a hundred million entries, every second one
 /// acknowledged, take 12 MB.
@@ -35,9 +35,6 @@ impl Budget {
     }
 
     fn exceeded(&self) -> Error {
-        Error::Limit(format!(
-            "the decoded state would take more than {} bytes; raise max_bytes to read it",
-            self.max
-        ))
+        Error::Limit(LimitReached::DecodedBytes { max_bytes: self.max })
     }
 }

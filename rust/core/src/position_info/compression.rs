@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, LimitReached, Result};
 
 /// The compression types of Pulsar, with its numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,7 +127,8 @@ impl Compression {
     }
 
     fn too_large(self, bytes: &[u8], error: &dyn fmt::Display) -> Error {
-        Error::Limit(format!("{self} cannot compress {} bytes: {error}", bytes.len()))
+        let (compression, bytes, error) = (self.name(), bytes.len(), error.to_string());
+        Error::Limit(LimitReached::Compression { compression, bytes, error })
     }
 
     /// Decompresses `bytes`, which must give exactly `size` bytes.
@@ -139,9 +140,7 @@ impl Compression {
     /// [`Error::Limit`] if `size` is more than `max_bytes`; [`Error::Corrupt`] for invalid bytes or another size.
     pub fn decompress(self, bytes: &[u8], size: usize, max_bytes: usize) -> Result<Vec<u8>> {
         if size > max_bytes {
-            return Err(Error::Limit(format!(
-                "{size} bytes after decompression are more than {max_bytes}; raise max_bytes to read them"
-            )));
+            return Err(Error::Limit(LimitReached::DecompressedBytes { bytes: size, max_bytes }));
         }
         // With room for one byte more than declared, a longer output is detected.
         let most = size.saturating_add(1);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, InvalidArgument, Result};
 
 /// The form of an encoded state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,12 +67,12 @@ impl FormChoice {
         if name == Self::PULSAR_AUTO {
             let major = broker.split('.').next().and_then(|major| major.parse().ok());
             return major.map(|broker_major| Self::PulsarAuto { broker_major }).ok_or_else(|| {
-                Error::Value(format!("broker {broker:?}: expected a version such as 4.2.4"))
+                Error::Value(InvalidArgument::BrokerVersion { broker: broker.to_owned() })
             });
         }
         Form::named(name).map(Self::Form).ok_or_else(|| {
-            let known = Form::ALL.map(Form::name).join(", ");
-            Error::Value(format!("form {name:?}: expected one of {known}, {}", Self::PULSAR_AUTO))
+            let known = [&Form::ALL.map(Form::name)[..], &[Self::PULSAR_AUTO]].concat().join(", ");
+            Error::Value(InvalidArgument::FormName { name: name.to_owned(), known })
         })
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::{Form, PositionInfo};
 use crate::ack_sets::AckSets;
-use crate::error::{Error, Result};
+use crate::error::{Error, LimitReached, Result};
 use crate::position::Position;
 use crate::range_set::PositionRangeSet;
 
@@ -143,9 +143,7 @@ impl PositionInfo {
             let kept = bare.cut_batches_to(batches, &mut loss);
             return Ok((kept.encode(form)?, loss));
         }
-        Err(Error::Limit(format!(
-            "the mark-delete position and the properties alone take more than {max_bytes} bytes as {form}"
-        )))
+        Err(Error::Limit(LimitReached::BareState { max_bytes, form: form.name() }))
     }
 }
 

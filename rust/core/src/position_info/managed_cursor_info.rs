@@ -13,7 +13,7 @@ use super::messages::{
 };
 use super::wire::{Reader, Value, put_int_field};
 use super::{PositionInfo, pulsar, ranges};
-use crate::error::{Error, Result};
+use crate::error::{Error, InvalidArgument, LimitReached, Result};
 use crate::position::Position;
 
 /// The first bytes of a compressed value. A plain message begins with the tag 0x08 instead.
@@ -65,11 +65,7 @@ impl ManagedCursorInfo {
             || info.idle_since.is_some()
             || !info.unknown_fields.is_empty()
         {
-            return Err(Error::Value(
-                "a ManagedCursorInfo holds no redelivery counts, idle time or unknown fields of a \
-                 PositionInfo; leave them out with replace"
-                    .to_owned(),
-            ));
+            return Err(Error::Value(InvalidArgument::ExtraFields));
         }
         self.position_info = Some(info);
         Ok(())
@@ -87,9 +83,7 @@ impl ManagedCursorInfo {
                 self.unknown_fields = record.unknown_fields;
                 Ok(())
             }
-            _ => Err(Error::Value(
-                "unknown_fields: expected whole fields with other numbers".to_owned(),
-            )),
+            _ => Err(Error::Value(InvalidArgument::KnownFields)),
         }
     }
 
@@ -120,7 +114,7 @@ impl ManagedCursorInfo {
         let message = encode_message(self);
         let Some(compression) = compression else { return Ok(message) };
         let size = i32::try_from(message.len())
-            .map_err(|_| Error::Limit("a ManagedCursorInfo of more than 2 GiB".to_owned()))?;
+            .map_err(|_| Error::Limit(LimitReached::ManagedCursorInfoBytes))?;
         let mut metadata = Vec::new();
         put_int_field(&mut metadata, 1, i64::from(compression.number()));
         put_int_field(&mut metadata, 2, i64::from(size));

@@ -14,7 +14,7 @@ use super::messages::{
 };
 use super::wire::{Reader, Value, put_int_field, put_length};
 use super::{PositionInfo, ranges};
-use crate::error::{Error, Result};
+use crate::error::{Error, LimitReached, Result};
 use crate::position::Position;
 
 const LEDGER_ID: u32 = 1;
@@ -159,20 +159,17 @@ pub(crate) fn encode_long_array(info: &PositionInfo) -> Result<Vec<u8>> {
 /// Appends the acknowledged entries of each ledger as a bit set. `before` is the number of bytes of the message that
 /// are not in `out`.
 fn put_long_arrays(out: &mut Vec<u8>, before: usize, info: &PositionInfo) -> Result<()> {
+    let form = Form::PulsarLongArray.name();
     if let Some((lower, upper)) = info.spanning_ranges.first() {
-        return Err(Error::Limit(format!(
-            "{} cannot hold the range ({lower}..{upper}] over a ledger's end",
-            Form::PulsarLongArray
-        )));
+        let (lower, upper) = ((*lower).into(), (*upper).into());
+        return Err(Error::Limit(LimitReached::SpanningRange { form, lower, upper }));
     }
     for ledger_id in info.individually_deleted.ledger_ids() {
         let words = info.individually_deleted.words_of(ledger_id)?;
         let length = long_list_length(ledger_id, unpacked_length(&words));
         if length > MESSAGE_BYTES_MAX - (before + out.len()).min(MESSAGE_BYTES_MAX) {
-            return Err(Error::Limit(format!(
-                "{} would take more than the {MESSAGE_BYTES_MAX} bytes of a message",
-                Form::PulsarLongArray
-            )));
+            let max_bytes = MESSAGE_BYTES_MAX;
+            return Err(Error::Limit(LimitReached::MessageBytes { form, max_bytes }));
         }
         put_length(out, INDIVIDUAL_DELETED_MESSAGE_RANGES, length);
         put_int_field(out, 1, ledger_id);

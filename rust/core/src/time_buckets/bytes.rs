@@ -13,6 +13,7 @@
 
 use super::{Entries, Error, Result, Rounding, TimeBuckets, insert};
 use crate::delayed::RESTORED_MAX;
+use crate::error::LimitReached;
 use crate::frame::{FrameReader, FrameWriter};
 
 const MAGIC: [u8; 4] = *b"AKTB";
@@ -93,8 +94,7 @@ impl TimeBuckets {
                 let entries = read_entries(&mut input)?;
                 length += entries.len();
                 if length > RESTORED_MAX {
-                    let message = format!("more than {RESTORED_MAX} messages in a saved index");
-                    return Err(Error::Limit(message));
+                    return Err(Error::Limit(LimitReached::RestoredMessages { max: RESTORED_MAX }));
                 }
                 let at = ledgers.len();
                 insert(&mut ledgers, at, ledger, entries);

@@ -18,6 +18,7 @@ use super::slot::{Message, Slot};
 use super::stream::Stream;
 use super::{Error, Result, TimeWheel, last, low_bits};
 use crate::delayed::RESTORED_MAX;
+use crate::error::LimitReached;
 use crate::frame::{FrameReader, FrameWriter};
 
 const MAGIC: [u8; 4] = *b"AKTW";
@@ -67,8 +68,7 @@ impl TimeWheel {
             end = Some(last(start, slot.bits));
             length += slot.len();
             if length > RESTORED_MAX {
-                let message = format!("more than {RESTORED_MAX} messages in a saved index");
-                return Err(Error::Limit(message));
+                return Err(Error::Limit(LimitReached::RestoredMessages { max: RESTORED_MAX }));
             }
             wheel.slots.insert(start, Box::new(slot));
         }
