@@ -32,14 +32,7 @@ class HolesFormat(StrEnum):
 
 @options.with_admin_options
 def holes(
-    sources: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[SOURCE]…",
-            help="Answers of `stats-internal`: files or folders (.json, .json.gz). With --admin: tenants, "
-            "tenant/namespace or topics; all by default.",
-        ),
-    ] = None,
+    sources: options.Dumps = None,
     output: Annotated[
         HolesFormat, typer.Option("--format", help="How to print the result.")
     ] = HolesFormat.TABLE,

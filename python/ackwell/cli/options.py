@@ -30,6 +30,15 @@ Traces = Annotated[
     ),
 ]
 
+Dumps = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SOURCE]…",
+        help="Answers of `stats-internal`: files or folders (.json, .json.gz). With --admin: tenants, "
+        "namespaces or topics; all by default.",
+    ),
+]
+
 BrokerVersion = Annotated[
     str | None,
     typer.Option(

@@ -35,14 +35,7 @@ def upgrade_check(
         str,
         typer.Option(metavar="VERSION", help="The release after the upgrade or downgrade, such as 5.0.1."),
     ],
-    sources: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[SOURCE]…",
-            help="Answers of `stats-internal`: files or folders (.json, .json.gz). With --admin: tenants, "
-            "namespaces or topics; all by default.",
-        ),
-    ] = None,
+    sources: options.Dumps = None,
     from_: Annotated[
         str | None,
         typer.Option(
