@@ -38,11 +38,14 @@ _PAUSE_S: Final = 0.5
 _ANSWER_SECONDS_MAX: Final = 10.0
 """The maximum time of one attempt of a request, so that a broker that hangs does not block the wait."""
 _READER: Final = "__system_reader"
-_BACKLOG_READ: Final = 1
-"""The backlog of a reader that has read everything.
+_RECEIVED_AGAIN: Final = 1
+"""The backlog of a reader that has read everything and then reconnected.
 
-After a reconnection, a reader receives its last entry again, and does not acknowledge it.
+It receives its last entry again, and does not acknowledge it. A new entry is acknowledged within 0.15 s. So
+only a backlog that remains until the second request is such an entry.
 """
+_NO_OWNER: Final = "HTTP 412: Can't find owner for topic"
+"""The answer of a broker while a bundle moves: 4.2.4 sends it for 0.2 s to 1.3 s, and then the statistics."""
 _RECONNECTED_MS: Final = 65_000
 """How long after `__change_events` was loaded every reader has reconnected."""
 
@@ -85,9 +88,10 @@ def wait_until_read(
     deadline_s = time.monotonic() + seconds
     lagging: dict[str, UnreadPolicies] = {}
     announced: set[str] = set()
+    backlog_read = 0
     while True:
         earlier, lagging = lagging, {}
-        for each in _unread(admin, left, deadline_s):
+        for each in _unread(admin, left, deadline_s, backlog_read):
             if each.state == "waiting":
                 lagging[each.namespace] = each
             elif each.namespace in earlier:
@@ -103,6 +107,7 @@ def wait_until_read(
                 yield each
         # A broker that has read the policies keeps them, so only the others are requested again.
         left = list(lagging)
+        backlog_read = _RECEIVED_AGAIN
         time.sleep(_PAUSE_S)
     for each in lagging.values():
         yield each._replace(state="unread")
@@ -125,9 +130,12 @@ def check_read(
         on_note(each.note)
 
 
-def _unread(admin: Admin, namespaces: list[str], deadline_s: float) -> list[UnreadPolicies]:
+def _unread(
+    admin: Admin, namespaces: list[str], deadline_s: float, backlog_read: int
+) -> list[UnreadPolicies]:
     """Return the namespaces whose topic policies were not read by each broker, or could not be checked.
 
+    A reader has read the policies if its backlog is at most `backlog_read`.
     If a broker does not answer, no request begins after `deadline_s` on the monotonic clock.
     """
     renewed = admin.renewed()
@@ -152,7 +160,7 @@ def _unread(admin: Admin, namespaces: list[str], deadline_s: float) -> list[Unre
         try:
             if failures and time.monotonic() >= deadline_s:
                 raise failures[0]
-            lag = _lag(renewed, namespace, brokers, owners)
+            lag = _lag(renewed, namespace, brokers, owners, backlog_read)
         except StatsError as error:
             if isinstance(error, NoAnswerError):
                 failures.append(error)
@@ -164,19 +172,25 @@ def _unread(admin: Admin, namespaces: list[str], deadline_s: float) -> list[Unre
         return [found for found in pool.map(check, namespaces) if found is not None]
 
 
-def _lag(admin: Admin, namespace: str, brokers: list[str], owners: list[str]) -> str:
+def _lag(admin: Admin, namespace: str, brokers: list[str], owners: list[str], backlog_read: int) -> str:
     """Return which brokers may not have read the topic policies of a namespace; empty if all have."""
     path = topic_path(f"persistent://{namespace}/__change_events")
     try:
         stats, now_ms = admin.ask_timed(f"{path}/stats")
     except NoAnswerError:
         raise
-    except StatsError:
+    except StatsError as error:
+        if _NO_OWNER in error.reason:
+            raise NoAnswerError(error.reason, error.source) from None
         stats, now_ms = admin.ask_timed(f"{path}/partitioned-stats")
     subscriptions: Any = stats.get("subscriptions") if isinstance(stats, dict) else None
     if not isinstance(subscriptions, dict):
         raise StatsError("expected the subscriptions of a topic", admin.endpoint.address(path))
-    readers = [each for name, each in subscriptions.items() if name.startswith(_READER) and _has_read(each)]
+    readers = [
+        each
+        for name, each in subscriptions.items()
+        if name.startswith(_READER) and _has_read(each, backlog_read)
+    ]
     if len(readers) < len(owners):
         return (
             f"{len(owners) - len(readers)} of the {len(owners)} brokers with bundles of {namespace} "
@@ -199,12 +213,12 @@ def _lag(admin: Admin, namespace: str, brokers: list[str], owners: list[str]) ->
     )
 
 
-def _has_read(subscription: Any) -> bool:
-    """Return whether a reader is connected and has read every entry."""
+def _has_read(subscription: Any, backlog_read: int) -> bool:
+    """Return whether a reader is connected and has a backlog of at most `backlog_read`."""
     if not isinstance(subscription, dict) or not subscription.get("consumers"):
         return False
     backlog = subscription.get("msgBacklog")
-    return isinstance(backlog, int) and backlog <= _BACKLOG_READ
+    return isinstance(backlog, int) and backlog <= backlog_read
 
 
 def _connected_since_ms(consumer: Any) -> float:
