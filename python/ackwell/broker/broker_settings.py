@@ -62,8 +62,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     max_unacked_ranges_to_persist_in_metadata_store: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInMetadataStore", 1_000
     )
-    """The maximum number of ranges of a cursor that a close writes to the metadata store. A close writes a
-    cursor with more ranges to its open cursor ledger."""
+    """The maximum number of ranges with which a close writes a cursor to the metadata store. If the cursor
+    has more ranges, the close writes it to the cursor ledger, provided that this ledger is open."""
     max_unacked_ranges_to_persist_in_zookeeper: int = _setting(
         "managedLedgerMaxUnackedRangesToPersistInZooKeeper", -1
     )
@@ -85,8 +85,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     )
     """Whether the broker keeps acknowledgments of single messages of a batch."""
     cursor_position_flush_seconds: int = _setting("managedLedgerCursorPositionFlushSeconds", 60)
-    """The maximum time by which the limit of the write rate delays the write of a cursor. During the delay,
-    the latest changes of the cursor are in memory only."""
+    """The maximum time before a postponed write of a cursor. Until this write, the latest changes of the
+    cursor are in memory only."""
     bookkeeper_client_timeout_seconds: int = _setting("bookkeeperClientTimeoutInSeconds", 30)
     """The time that the broker waits for a bookie's answer to a write. After this time, the write fails, or
     the broker sends it to another bookie."""
@@ -101,8 +101,8 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     max_unacked_messages_per_subscription: int = _setting("maxUnackedMessagesPerSubscription", 200_000)
     """The number of unacknowledged messages of all consumers at which delivery to the subscription stops."""
     look_ahead_per_consumer: int = _setting("keySharedLookAheadMsgInReplayThresholdPerConsumer", 2_000)
-    """This number times the number of consumers is a limit of the entries that wait because of their key. At
-    the limit, the broker stops reading new entries."""
+    """The limit of the entries that wait because of their key, for each consumer. If
+    `consumers × look_ahead_per_consumer` entries wait, the broker stops reading new entries."""
     look_ahead_per_subscription: int = _setting(
         "keySharedLookAheadMsgInReplayThresholdPerSubscription", 20_000
     )
@@ -130,9 +130,11 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
     has_open_cache_set: bool = True
     """Whether `unacked_ranges_open_cache_set_enabled` has an effect. It has none in 5.0.0 and later."""
     counts_the_ledger_itself: bool = False
-    """A broker writes a ledger in the long-array form if the earlier ledgers together have at most
-    `max_unacked_ranges_to_persist` acknowledged entries. If on, the acknowledged entries of the ledger itself
-    count, too, as in 5.0.0 and later (apache/pulsar#26127).
+    """Whether the acknowledged entries of a ledger count toward the limit of the long-array form.
+
+    In this form, a broker writes a ledger only if the ledgers before it have at most
+    `max_unacked_ranges_to_persist` acknowledged entries together. If on, those of the ledger itself count,
+    too, as in 5.0.0 and later (apache/pulsar#26127).
     """
     reads_batch_indexes_back: bool = False
     """Whether a load restores batch indexes from the metadata store. It depends on the patch version

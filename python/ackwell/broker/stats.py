@@ -785,7 +785,7 @@ def _batch_sizes(
 
     The counters cover all entries only if all were published since the broker loaded the topic. Equal numbers
     of messages and entries then mean one message per entry, unless the topic has entries without messages
-    (markers of transactions or replication). Otherwise the totals only bound the sizes.
+    (markers of transactions or replication). In all other cases the totals only bound the sizes.
     `avgMessagesPerEntry` is a rounded moving mean per consumer, so it proves nothing about a single entry,
     even if it is a whole number.
     `backlog` is the answer of `analyze-backlog`, or empty.

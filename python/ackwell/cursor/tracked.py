@@ -1,7 +1,7 @@
 """The state of a cursor at a save, and its changes since the previous save.
 
-The ack sets and the redelivery counts record the positions that changed since the last save. The ranges are
-compared bit by bit, which is fast. A save therefore takes O(ranges + changes).
+The structures of the ack sets and of the redelivery counts note each position that changes after a save. The
+ranges note nothing: they are compared bit by bit, which is fast. A save therefore takes O(ranges + changes).
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class TrackedState:
     def change_since(self, baseline: Baseline | PositionInfo) -> Change | None:
         """Return the changes since `baseline`; None if only the whole state can be written.
 
-        If `baseline` is a loaded state (a `PositionInfo`), it is compared with the whole state.
+        If `baseline` is a loaded state (a `PositionInfo`), compare it with the whole present state.
         """
         if not isinstance(baseline, Baseline):
             return difference(baseline, self.whole())

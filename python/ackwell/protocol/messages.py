@@ -3,8 +3,8 @@
 `fields.txt` has one line per message: its name, then its fields. A field is `number:name:type`, followed by
 `!` if it is required or `*` if it is repeated, then `=` and the default if it has one. The messages have a
 separate descriptor pool. They therefore do not conflict with a Pulsar client in the same process, which uses
-the same names. In the table, enums have the type int32. The encoding is the same, and unknown values, which a
-newer client or broker may send, are kept.
+the same names. In the table, enums have the type int32, which has the same encoding. A newer client or broker
+may send unknown values of an enum, and this type keeps them.
 """
 
 from __future__ import annotations

@@ -93,9 +93,9 @@ class _WaitingMessages:
         heappush(self.heap, position)
 
     def first(self, before: Position, until_ms: int | None) -> Position | None:
-        """Return the least waiting position that is before `before` and was returned by `until_ms`.
+        """Return the lowest waiting position before `before` that was returned not later than `until_ms`.
 
-        If `until_ms` is None, any time of return counts. Return None if there is no such position.
+        If `until_ms` is None, the time is not compared. Return None if there is no such position.
         """
         while self.heap and self.heap[0] not in self.since_ms:
             heappop(self.heap)

@@ -334,8 +334,8 @@ class ParquetEvents:
 class _Choice(NamedTuple):
     """The columns to read from a row group.
 
-    `read` maps an event field to the name of its column in the file. `constant` maps an event field whose
-    column is not read to its value in all rows.
+    `read` maps an event field to the name of its column in the file. The columns of other
+    event fields are not read: `constant` maps such a field to the value that it has in all rows.
     """
 
     read: dict[str, str]

@@ -1,10 +1,11 @@
 """Keep the acknowledged parts of batches over a restart. A rescue cannot restore them afterwards.
 
 The admin API does not show these parts. A close of a topic writes them to the cursor ledger or to the
-metadata store. Brokers before 4.0.14, 4.2.5 and 5.0.0 read them back only from the cursor ledger. A close
-writes to the cursor ledger if this ledger is open and the cursor has more ranges than
-`managedLedgerMaxUnackedRangesToPersistInMetadataStore`. A broker opens the cursor ledger at the first
-acknowledgment after it has loaded the cursor. So `keep_parts` repeats an acknowledgment.
+metadata store. Pulsar 4.0.14, 4.2.5, 5.0.0 and later patches of these releases read them back from both;
+older brokers read them only from the cursor ledger. A close writes to the cursor ledger if this ledger is
+open and the cursor has more ranges than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. A broker
+opens the cursor ledger at the first acknowledgment after it has loaded the cursor. So `keep_parts` repeats an
+acknowledgment.
 """
 
 from __future__ import annotations

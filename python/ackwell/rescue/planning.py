@@ -7,7 +7,7 @@ purpose, or the topic is not the topic of the snapshot. So each check looks for 
 
 A graceful restart never moves the mark-delete position back, and keeps the first ranges, up to the limit
 `managedLedgerMaxUnackedRangesToPersist` (`ackwell.broker.restart`). Any other loss looks like a seek and is
-refused. One kind of seek is not detected: that after which the subscription again has as many ranges as the
+refused. A seek is not detected if the subscription afterwards again has as many ranges as the
 limit.
 
 A crash can leave any state that was ever written, so it cannot be distinguished from a seek. With

@@ -103,7 +103,7 @@ def stated_settings(
     """Return the settings of the broker, changed by a user's `assignments` (`name=value`).
 
     The changes apply to the settings that the broker reported. If it reported none, they apply to the
-    defaults of its version. Return None if the limits stay unknown.
+    defaults of its version. Return None if the limits of a broker's settings stay unknown.
     """
     reported = before.settings or now.settings
     if reported is None and not (others_are_defaults or RANGE_LIMIT in assigned(assignments)):

@@ -2,9 +2,11 @@
 
 If the requested entry is in a closed ledger, the broker expires all entries up to it. In the open ledger, the
 broker searches for the last entry at or before the requested entry. It first probes the last entry of the
-topic, and then bisects. If all entries at and after the next probe are acknowledged, the search ends with the
-entry found so far. So if the newest entries are acknowledged, fewer entries expire than requested, often only
-one. (`PersistentMessageExpiryMonitor.expireMessages`, `OpFindNewest`, `ManagedCursorImpl.hasMoreEntries`.)
+topic, and then bisects. The search ends early, with the entry found so far, if all entries at and after the
+next probe are acknowledged. So if the newest entries are acknowledged, fewer entries expire than requested,
+often only one.
+
+Source: `PersistentMessageExpiryMonitor.expireMessages`, `OpFindNewest`, `ManagedCursorImpl.hasMoreEntries`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 
 def found_by_search(cursor: Cursor, requested: Position) -> Position | None:
-    """Return the last entry that a broker expires if `requested` is to expire; `None` if none expires.
+    """Return the last entry that a broker expires after a request to expire all entries up to `requested`.
+
+    Return None if it expires none.
 
     O(ledgers · log entries).
     """

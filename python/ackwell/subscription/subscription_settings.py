@@ -102,8 +102,8 @@ class SubscriptionSettings:
     later messages of its hash until it is acknowledged (PIP-493)."""
 
     look_ahead_per_consumer: int = 2_000
-    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: no new entry is read while the number of entries
-    that wait for their key is at least this number times the number of consumers."""
+    """`keySharedLookAheadMsgInReplayThresholdPerConsumer`: the limit of the entries that wait for their key,
+    for each consumer. No new entry is read while `consumers × look_ahead_per_consumer` entries wait."""
 
     look_ahead_per_subscription: int = 20_000
     """`keySharedLookAheadMsgInReplayThresholdPerSubscription`: no new entry is read while at least this many
@@ -184,15 +184,15 @@ class SubscriptionSettings:
     """
 
     empty_redelivery_unblocks: bool = True
-    """A request to redeliver certain entries unblocks the consumer even if none of these entries is pending
-    at it."""
+    """A consumer's request to redeliver certain entries unblocks this consumer, even if none of these entries
+    is pending at the consumer."""
 
     redelivery_drops_hash: bool = False
     """On Key_Shared, a request for redelivery queues entries without their hash.
 
-    The next read restores the hash. The read contains these entries even if their consumer cannot get them,
-    so it has fewer places for other entries. If the read delivers nothing, new entries are read next. A new
-    entry may then overtake a returned entry with the same hash.
+    The next read restores the hash. Each of these entries takes a place in the read, even if its consumer
+    cannot get the entry. If the read delivers nothing, new entries are read next. A new entry may then
+    overtake a returned entry with the same hash.
     """
 
     key_shared_ignores_blocked: bool = False
@@ -204,9 +204,8 @@ class SubscriptionSettings:
     again. (On Exclusive and Failover, the abort of individual acknowledgments always causes such a read.)"""
 
     cumulative_hides_individual: bool = False
-    """If a transaction ends while any open transaction, including itself, has a cumulative acknowledgment,
-    the individual acknowledgments of the ended transaction are neither applied nor released. They stay
-    pending."""
+    """If the ending transaction or an open one has a cumulative acknowledgment, the individual
+    acknowledgments of the ending transaction are neither applied nor released. They stay pending."""
 
     plain_acks_conflict: bool = False
     """If part of a batch was acknowledged without a transaction, or in a committed transaction, another

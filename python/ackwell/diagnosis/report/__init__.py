@@ -183,9 +183,9 @@ def _of_delivery(now: Diagnosis) -> Iterator[str]:
 def _figures(subscriptions: Sequence[_SubscriptionHistory]) -> dict[str, Any]:
     """Draw the maps and histories of the worst subscriptions; return the figures by name.
 
-    At most `FIGURES` subscriptions that are not fine have a map. If all are fine, only the first one has a
-    map. A subscription has no map if its source shows no entries after the mark-delete position. Maps are
-    detailed until the budget of `DETAIL_RUNS` runs is used.
+    Draw maps of the subscriptions that are not fine, at most `FIGURES`. If all are fine, draw a map of the
+    first one only. A subscription has no map if its source shows no entries after the mark-delete position.
+    All detailed maps together draw at most `DETAIL_RUNS` runs.
     """
     from bokeh.embed import json_item
 
