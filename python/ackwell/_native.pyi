@@ -1468,6 +1468,7 @@ class Partials:
     (Position(ledger_id=7, entry_id=0), [(7, 2)])
     """
     ACTIONS: ClassVar[list[str]]
+    ACTIONS_BY_PROPERTY: ClassVar[list[list[int]]]
     FLAWS: ClassVar[list[str]]
     def __new__(
         cls, *, ordered: bool = True, resets_known: bool = False, batch_size_max: int = 1048576

@@ -33,6 +33,7 @@ FIRST: Order = ("", NULL)
 NOTHING, PLACED, EXISTS, ACK, UP_TO, CLEAR, SEEK, *_MORE = Action
 TRIM, DELETE, IN_TRANSACTION, UNKNOWN, MISSING, VOID, NAMED, DELIVERED, COMMIT = _MORE
 NEEDS_SUBSCRIPTION = set(Action) - {NOTHING, EXISTS, TRIM, COMMIT, UNKNOWN, MISSING}
+NEEDS_POSITION = set(Action) - {NOTHING, NAMED, CLEAR, DELETE, COMMIT, UNKNOWN, MISSING}
 INCOMPLETE, UNKNOWN_KIND, NO_POSITION, NEGATIVE, BATCH_TOO_LARGE, SEEK_BETWEEN, BLIND, UNRESOLVED = Flaw
 FLAWS = (
     "the event has no kind, no sequence or no subscription",
@@ -112,6 +113,9 @@ class Partials:
     """See `ackwell._native.Partials`."""
 
     ACTIONS: ClassVar[list[str]] = [_title(action.name) for action in Action]
+    ACTIONS_BY_PROPERTY: ClassVar[list[list[Action]]] = [
+        sorted(actions) for actions in (NEEDS_SUBSCRIPTION, NEEDS_POSITION, {EXISTS, DELIVERED}, {ACK, UP_TO})
+    ]
     FLAWS: ClassVar[list[str]] = [_title(flaw.name) for flaw in Flaw]
 
     def __init__(
@@ -540,7 +544,7 @@ class _Row:
             return INCOMPLETE
         if self.kind == UNKNOWN:
             return UNKNOWN_KIND
-        if NULL in ids and self.kind not in (NOTHING, NAMED, CLEAR, DELETE, COMMIT):
+        if NULL in ids and self.kind in NEEDS_POSITION:
             return NO_POSITION
         numbers = (*ids, self.sequence, self.batch_index, self.batch_size)
         if any(value < 0 and value != NULL for value in numbers) or self.entry_id == 2**63 - 1:

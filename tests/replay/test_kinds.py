@@ -225,6 +225,7 @@ def test_the_table_has_every_kind_and_its_numbers_are_those_of_the_native_module
     assert list(EFFECTS) == list(Kind)
     names = [action.name.replace("_", "").lower() for action in Action]
     assert names == [name.lower() for name in _native.Partials.ACTIONS]
+    assert _native.Partials.ACTIONS_BY_PROPERTY == reference.Partials.ACTIONS_BY_PROPERTY
     flaws = [flaw.name.replace("_", "").lower() for flaw in Flaw]
     assert flaws == [name.lower() for name in _native.Partials.FLAWS]
 

@@ -1,7 +1,7 @@
 //! Partials against hostile bytes and columns: refused, never a panic.
 
-use ackwell_core::partials::{Action, Codes, NULL, Rows};
-use ackwell_core::{Error, Partials};
+use ackwell_core::partials::{Action, Codes, NULL, Order, Rows};
+use ackwell_core::{Error, Partials, Position};
 use proptest::prelude::*;
 
 fn fed(entries: &[i64], kinds: &[i32]) -> Partials {
@@ -40,6 +40,48 @@ proptest! {
             let (first, second) = (partials.cursor(0, true), again.cursor(0, true));
             prop_assert_eq!(first.map(|c| c.info).ok(), second.map(|c| c.info).ok());
         }
+    }
+
+    #[test]
+    fn rows_together_have_the_effect_and_the_flaw_of_each_row_alone(
+        rows in prop::collection::vec(
+            (
+                prop_oneof![40 => 0..200i64, 1 => any::<i64>()],
+                prop_oneof![40 => prop::sample::select(vec![0, 2, 3, 3, 4, 13, 14]), 1 => 0..16i32],
+                prop_oneof![20 => Just(NULL), 10 => 0..9i64, 1 => -1..11i64],
+            ),
+            8..40,
+        ),
+        has_batches in any::<bool>(), ordered in any::<bool>(), seek in 0..50i64,
+        subscription in 0..2i32,
+    ) {
+        let count = rows.len();
+        let entries: Vec<i64> = rows.iter().map(|row| row.0).collect();
+        let kinds: Vec<i32> = rows.iter().map(|row| row.1).collect();
+        let batch_indexes: Vec<i64> = rows.iter().map(|row| row.2).collect();
+        let sequences: Vec<i64> = (0..count as i64).collect();
+        let numbers: Vec<i32> = (0..Action::ALL.len() as i32).collect();
+        let fed_in = |size: usize| {
+            let mut partials = Partials::new(ordered, true, 10);
+            let pair = partials.pair(1, subscription);
+            partials.seek(pair, Order { file: 0, sequence: seek }, Position::new(3, 5), None);
+            for start in (0..count).step_by(size) {
+                let end = count.min(start + size);
+                let rows = Rows {
+                    topics: Codes { codes: None, numbers: &[1] },
+                    subscriptions: Codes { codes: None, numbers: &[subscription] },
+                    kinds: Codes { codes: Some(&kinds[start..end]), numbers: &numbers },
+                    ledger_ids: &vec![3; end - start],
+                    entry_ids: &entries[start..end],
+                    batch_indexes: has_batches.then_some(&batch_indexes[start..end]),
+                    sequences: Some(&sequences[start..end]),
+                    ..Rows::default()
+                };
+                partials.feed(&rows).unwrap();
+            }
+            (partials.encode(pair), partials.flaw(pair))
+        };
+        prop_assert_eq!(fed_in(count), fed_in(1));
     }
 
     #[test]

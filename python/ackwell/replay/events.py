@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from enum import IntEnum, StrEnum
 from typing import Any, Final, NamedTuple, Never, TypedDict
 
+from ackwell._native import Partials
 from ackwell.cursor.ack_sets import WORDS_MAX, check_batch_index, check_batch_size
 from ackwell.errors import EventError, LimitError
 from ackwell.integers import INT64_MAX, is_int64
@@ -190,6 +191,9 @@ class Action(IntEnum):
     """The acknowledgments of the transaction take effect."""
 
 
+_NEED_SUBSCRIPTION, _NEED_POSITION, _PROVE_ENTRY, _ACKNOWLEDGE = map(frozenset, Partials.ACTIONS_BY_PROPERTY)
+
+
 class Effect(NamedTuple):
     """The effect of events of one kind, and the fields that these events need."""
 
@@ -206,23 +210,17 @@ class Effect(NamedTuple):
     @property
     def of_topic(self) -> bool:
         """Whether an event of this kind may have an empty subscription, and then concerns the whole topic."""
-        return self.action in (Action.NOTHING, Action.EXISTS, Action.TRIM, Action.COMMIT)
+        return self.action not in _NEED_SUBSCRIPTION
 
     @property
     def position(self) -> bool:
         """Whether an event of this kind needs a ledger id and an entry id."""
-        return self.action not in (
-            Action.NOTHING,
-            Action.NAMED,
-            Action.CLEAR,
-            Action.DELETE,
-            Action.COMMIT,
-        )
+        return self.action in _NEED_POSITION
 
     @property
     def exists(self) -> bool:
         """Whether an event of this kind proves that its entry exists."""
-        return self.action in (Action.EXISTS, Action.DELIVERED)
+        return self.action in _PROVE_ENTRY
 
 
 EFFECTS: Final[dict[Kind, Effect]] = {
@@ -254,9 +252,7 @@ EFFECTS: Final[dict[Kind, Effect]] = {
 }
 """The effect of each kind. Every engine follows this table."""
 
-IN_TRANSACTION: Final = frozenset(
-    kind for kind, effect in EFFECTS.items() if effect.action in (Action.ACK, Action.UP_TO)
-)
+IN_TRANSACTION: Final = frozenset(kind for kind, effect in EFFECTS.items() if effect.action in _ACKNOWLEDGE)
 """The kinds of acknowledgments. In a transaction, such an event takes effect when the transaction commits."""
 
 

@@ -37,7 +37,7 @@ use std::ops::{Deref, DerefMut};
 pub use bytes::VERSION;
 pub use columns::{CursorColumns, INTEGERS, Texts};
 pub use cursor::{Cursor, SizeRun};
-pub use events::{Action, Codes, Rows};
+pub use events::{ACKS, Action, Codes, EXISTS, POSITION, Rows, SUBSCRIPTION};
 pub use transactions::TransactionRows;
 
 use crate::ledgers::Ledgers;
@@ -217,14 +217,14 @@ impl Ledger {
         self.up_to = self.up_to.max(Some(entry_id));
     }
 
-    /// Applies the batch columns of an acknowledgment row: the batch size and, if the row acknowledges only a part of
-    /// the entry, the acknowledged messages. With `up_to`, a batch index also acknowledges the messages before it.
-    /// Returns whether the row acknowledges the whole entry.
+    /// Applies an acknowledgment row: the batch size, the acknowledged messages of a batch and, with `up_to`, everything
+    /// before them. Returns whether the caller must add the entry to the acknowledged entries: the row acknowledges the
+    /// whole entry and, without `up_to`, only this entry.
     #[inline]
-    fn take_parts(&mut self, rows: &Rows<'_>, row: usize, up_to: bool) -> bool {
+    fn take_acknowledgment(&mut self, rows: &Rows<'_>, row: usize, up_to: bool) -> bool {
         let entry_id = rows.entry_ids[row];
         let (index, size) = rows.batch(row);
-        match rows.ack_set(row) {
+        let is_whole = match rows.ack_set(row) {
             Some(words) if words.iter().any(|word| *word != 0) => {
                 self.batches.join_words(entry_id, words, size);
                 false
@@ -241,7 +241,11 @@ impl Ledger {
                 self.batches.note_size(entry_id, size);
                 true
             }
+        };
+        if up_to {
+            self.acknowledge_up_to(entry_id - i64::from(!is_whole));
         }
+        is_whole && !up_to
     }
 
     fn forget_acknowledgments(&mut self) {
@@ -379,6 +383,25 @@ impl Partials {
     fn voiding_seek(&self, known: &Pair, order: Order) -> Option<Order> {
         let (seek, _) = known.rare.seek?;
         (seek != FIRST && self.compare(order, seek) != Ordering::Greater).then_some(seek)
+    }
+
+    /// Returns whether the places of the acknowledgments of a pair matter ([`Self::admit_acknowledgments`]).
+    #[inline]
+    fn needs_places(&self, pair: u32) -> bool {
+        self.ordered || self.pairs[pair as usize].rare.seek.is_some()
+    }
+
+    /// Returns whether acknowledgments at the places from `first` to `last` take effect, and records these places if
+    /// they do. Returns false if a seek voids all these acknowledgments, and `None` if it voids only a part of them.
+    #[inline]
+    fn admit_acknowledgments(&mut self, pair: u32, first: Order, last: Order) -> Option<bool> {
+        let known = &self.pairs[pair as usize];
+        let [takes_first, takes_last] =
+            [first, last].map(|order| self.voiding_seek(known, order).is_none());
+        if self.ordered && takes_first && takes_last {
+            self.widen_acked(pair, first, last);
+        }
+        (takes_first == takes_last).then_some(takes_first)
     }
 
     /// Applies the deletion of a subscription. A later seek means that the subscription was created again.

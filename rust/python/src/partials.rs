@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 use ackwell_core::error::InvalidArgument;
 use ackwell_core::partials::{
-    Action, Codes, CursorColumns, Flaw, INTEGERS, NULL, Order, Rows, SizeRun, Texts,
-    TransactionRows,
+    ACKS, Action, Codes, CursorColumns, EXISTS, Flaw, INTEGERS, NULL, Order, POSITION, Rows,
+    SUBSCRIPTION, SizeRun, Texts, TransactionRows,
 };
 use ackwell_core::{self as core, Error, Position};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
@@ -69,6 +69,16 @@ impl Partials {
     #[pyo3(name = "ACTIONS")]
     fn actions() -> Vec<String> {
         Action::ALL.iter().map(|action| format!("{action:?}")).collect()
+    }
+
+    /// The numbers of the actions with each of four properties: their events need a subscription; need a position; prove
+    /// that their entry exists; acknowledge it.
+    #[classattr]
+    #[pyo3(name = "ACTIONS_BY_PROPERTY")]
+    fn actions_by_property() -> [Vec<usize>; 4] {
+        [SUBSCRIPTION, POSITION, EXISTS, ACKS].map(|property| {
+            (0..Action::ALL.len()).filter(|number| Action::ALL[*number].has(property)).collect()
+        })
     }
 
     /// The names of the flaws, by number.

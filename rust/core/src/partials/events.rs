@@ -4,6 +4,23 @@ use super::{Flaw, NULL, Order, TOPIC};
 use crate::error::{Error, InvalidArgument, Result};
 use crate::position::Position;
 
+/// A flag of an [`Action`]: the entry exists.
+pub const EXISTS: u8 = 1;
+/// A flag: [`Action::Ack`].
+pub(super) const ACK: u8 = 2;
+/// A flag: [`Action::UpTo`].
+pub(super) const UP_TO: u8 = 4;
+/// The flags of acknowledgments.
+pub const ACKS: u8 = ACK | UP_TO;
+/// A flag: the event must have a subscription, because it does not concern the topic as a whole.
+pub const SUBSCRIPTION: u8 = 8;
+/// A flag: the event must have a ledger id and an entry id.
+pub const POSITION: u8 = 16;
+/// A flag: the action has another effect, or is invalid. Its rows are applied one by one.
+pub(super) const OTHER: u8 = 32;
+/// A flag: the kind is null or unknown.
+const KINDLESS: u8 = 64;
+
 /// The effect of a kind of event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -67,21 +84,27 @@ impl Action {
         within(numbers, Self::ALL.len(), "an action")
     }
 
-    /// Returns whether an event with this action needs a subscription.
-    pub(super) fn needs_subscription(self) -> bool {
-        !matches!(
-            self,
-            Self::Nothing
-                | Self::Exists
-                | Self::Trim
-                | Self::Commit
-                | Self::Unknown
-                | Self::Missing
-        )
+    /// Returns the effects of the action and the columns that its events need, as flags.
+    pub(super) const fn effects(self) -> u8 {
+        match self {
+            Self::Nothing | Self::Commit => 0,
+            Self::Named => SUBSCRIPTION,
+            Self::Placed => SUBSCRIPTION | POSITION,
+            Self::Exists => EXISTS | POSITION,
+            Self::Delivered => EXISTS | SUBSCRIPTION | POSITION,
+            Self::Ack => ACK | SUBSCRIPTION | POSITION,
+            Self::UpTo => UP_TO | SUBSCRIPTION | POSITION,
+            Self::Seek | Self::InTransaction | Self::Void => OTHER | SUBSCRIPTION | POSITION,
+            Self::Clear | Self::Delete => OTHER | SUBSCRIPTION,
+            Self::Trim => OTHER | POSITION,
+            Self::Unknown | Self::Missing => OTHER | KINDLESS,
+        }
     }
 
-    pub(super) fn needs_position(self) -> bool {
-        !matches!(self, Self::Nothing | Self::Named | Self::Clear | Self::Delete | Self::Commit)
+    /// Returns whether the action has one of the effects or needs in `flags`.
+    #[must_use]
+    pub const fn has(self, flags: u8) -> bool {
+        self.effects() & flags != 0
     }
 }
 
@@ -185,26 +208,28 @@ impl Rows<'_> {
         self.batch_indexes.is_some() || self.batch_sizes.is_some() || self.ack_sets.is_some()
     }
 
-    /// Returns whether all batch indexes and batch sizes are null or at least 0, and whether they and the ack sets are
-    /// within the limit.
+    /// Returns whether the batch columns of all rows are valid. If the values of the rows differ and are near the
+    /// limit, it may return false for valid rows.
     pub(super) fn has_sound_batches(&self, size_max: i64) -> bool {
-        let within = |column: Option<&[i64]>, most: i64| {
-            let column = column.unwrap_or_default();
-            // `values` has the bits of all values except null. `negative` is not 0 if another value is negative.
-            // Compilers vectorise this form.
-            let (values, negative) = column.iter().fold((0, 0), |(values, negative), value| {
+        // Returns the OR of all values except null; -1 if a value is negative. Compilers vectorise this form.
+        let or = |column: Option<&[i64]>| {
+            let values = column.unwrap_or_default().iter();
+            let (values, negative) = values.fold((0, 0), |(values, negative), value| {
                 (values | (value & i64::MAX), negative | ((value >> 63) & value & i64::MAX))
             });
-            negative == 0 && values <= most
-                || column.iter().all(|value| (0..=most).contains(value) || *value == NULL)
+            if negative == 0 { values } else { -1 }
         };
         let (starts, ends) = self.ack_sets.unwrap_or_default();
-        let sets = starts.iter().zip(ends);
-        within(self.batch_indexes, size_max - 1)
-            && within(self.batch_sizes, size_max)
-            && sets.fold(true, |all, (start, end)| {
-                all & ((*start == NULL) | (end.wrapping_sub(*start) <= size_max / 64))
-            })
+        let words = |(start, end): (&i64, &i64)| if *start == NULL { 0 } else { end - start };
+        let words = starts.iter().zip(ends).map(words).max().unwrap_or(0);
+        batch_flaw(or(self.batch_indexes), or(self.batch_sizes), words, size_max).is_none()
+    }
+
+    #[inline]
+    fn batch_flaw(&self, row: usize, size_max: i64) -> Option<Flaw> {
+        let (index, size) = self.batch(row);
+        let words = self.ack_set(row).map_or(0, <[i64]>::len) as i64;
+        batch_flaw(index, size, words, size_max)
     }
 
     #[inline]
@@ -217,41 +242,54 @@ impl Rows<'_> {
     #[inline]
     pub(super) fn flaw(&self, row: usize, action: Action, batch_size_max: i64) -> Option<Flaw> {
         let (ledger_id, entry_id) = (self.ledger_ids[row], self.entry_ids[row]);
-        let (index, size) = self.batch(row);
         let sequence = self.sequences.map_or(0, |column| column[row]);
-        let set = self.ack_set(row).map_or(0, <[i64]>::len) as i64;
-        if (ledger_id | entry_id | sequence) >= 0
-            && entry_id < i64::MAX
-            && action != Action::Unknown
-            && action != Action::Missing
-            && index < batch_size_max
-            && size <= batch_size_max
-            && set <= batch_size_max / 64
-            && (index >= 0 || index == NULL)
-            && (size >= 0 || size == NULL)
-            && (self.subscriptions.number(row) != TOPIC || !action.needs_subscription())
-        {
+        let is_topic = self.subscriptions.number(row) == TOPIC;
+        let batch_flaw = self.batch_flaw(row, batch_size_max);
+        let ids = ledger_id | entry_id | sequence;
+        if are_sound(ids, entry_id, action.effects(), is_topic) && batch_flaw.is_none() {
             return None;
         }
-        let negative = |value: i64| value < 0 && value != NULL;
         let unplaced = ledger_id == NULL || entry_id == NULL;
-        let nameless = self.subscriptions.number(row) == TOPIC && action.needs_subscription();
+        let nameless = is_topic && action.has(SUBSCRIPTION);
         if action == Action::Missing || sequence == NULL || nameless {
             Some(Flaw::Incomplete)
         } else if action == Action::Unknown {
             Some(Flaw::UnknownKind)
-        } else if unplaced && action.needs_position() {
+        } else if unplaced && action.has(POSITION) {
             Some(Flaw::NoPosition)
-        } else if [ledger_id, entry_id, sequence, index, size].into_iter().any(negative)
+        } else if [ledger_id, entry_id, sequence].into_iter().any(is_negative)
             || entry_id == i64::MAX
         {
             Some(Flaw::Negative)
-        } else if index >= batch_size_max || size > batch_size_max || set > batch_size_max / 64 {
-            Some(Flaw::BatchTooLarge)
         } else {
-            None
+            batch_flaw
         }
     }
+}
+
+/// Returns whether rows are valid, except for their batch columns. If not, each row must be checked. `ids` is the OR of
+/// all ids and sequences, `entry_id` the greatest entry id, and `effects` the OR of all [`Action::effects`]. `is_topic`
+/// means that the rows belong to the topic as a whole.
+#[inline]
+pub(super) fn are_sound(ids: i64, entry_id: i64, effects: u8, is_topic: bool) -> bool {
+    let refused = if is_topic { KINDLESS | SUBSCRIPTION } else { KINDLESS };
+    ids >= 0 && entry_id < i64::MAX && effects & refused == 0
+}
+
+/// Returns the flaw of a batch index, a batch size or the number of words of an ack set.
+#[inline]
+fn batch_flaw(index: i64, size: i64, words: i64, size_max: i64) -> Option<Flaw> {
+    if is_negative(index) || is_negative(size) {
+        Some(Flaw::Negative)
+    } else if index >= size_max || size > size_max || words > size_max / 64 {
+        Some(Flaw::BatchTooLarge)
+    } else {
+        None
+    }
+}
+
+fn is_negative(value: i64) -> bool {
+    value < 0 && value != NULL
 }
 
 impl Codes<'_> {

@@ -2,7 +2,7 @@
 //! subscription).
 
 use super::by_pair::ByPair;
-use super::events::{Action, Codes, Rows};
+use super::events::{ACKS, Action, Codes, EXISTS, Rows, UP_TO};
 use super::{Flaw, NULL, Partials};
 use crate::error::Result;
 
@@ -104,39 +104,31 @@ impl Partials {
         action: Action,
         rows: &Rows<'_>,
     ) -> std::result::Result<(), Flaw> {
-        match action {
-            Action::Exists | Action::Delivered => {
-                let ledger = self.ledger(pair, rows.ledger_ids[row]);
-                let ledger = &mut self.ledgers[ledger as usize];
-                let entry_id = rows.entry_ids[row];
-                ledger.note_entry(entry_id);
-                ledger.batches.note_size(entry_id, rows.batch_size_known(row));
-                Ok(())
-            }
-            Action::Ack | Action::UpTo => {
-                self.acknowledge(pair, row, action, rows);
-                Ok(())
-            }
-            Action::Clear if rows.ledger_ids[row] != NULL && rows.entry_ids[row] != NULL => {
-                self.acknowledge(pair, row, Action::UpTo, rows);
-                Ok(())
-            }
-            Action::Clear if !self.resets_known => Err(Flaw::ClearedBlindly),
-            Action::InTransaction => Err(Flaw::InTransaction),
-            Action::Void => {
-                self.note_batch_size(pair, row, rows);
-                Ok(())
-            }
-            Action::Trim => {
-                self.trim(pair, rows.ledger_ids[row]);
-                Ok(())
-            }
-            Action::Delete => {
-                self.delete(pair, rows.order(row));
-                Ok(())
-            }
-            _ => Ok(()),
+        let does = action.effects();
+        if does & EXISTS != 0 {
+            let ledger = self.ledger(pair, rows.ledger_ids[row]);
+            let ledger = &mut self.ledgers[ledger as usize];
+            let entry_id = rows.entry_ids[row];
+            ledger.note_entry(entry_id);
+            ledger.batches.note_size(entry_id, rows.batch_size_known(row));
+            return Ok(());
         }
+        if does & ACKS != 0 {
+            self.acknowledge(pair, row, does & UP_TO != 0, rows);
+            return Ok(());
+        }
+        match action {
+            Action::Clear if rows.ledger_ids[row] != NULL && rows.entry_ids[row] != NULL => {
+                self.acknowledge(pair, row, true, rows);
+            }
+            Action::Clear if !self.resets_known => return Err(Flaw::ClearedBlindly),
+            Action::InTransaction => return Err(Flaw::InTransaction),
+            Action::Void => self.note_batch_size(pair, row, rows),
+            Action::Trim => self.trim(pair, rows.ledger_ids[row]),
+            Action::Delete => self.delete(pair, rows.order(row)),
+            _ => (),
+        }
+        Ok(())
     }
 
     #[inline]
@@ -149,26 +141,17 @@ impl Partials {
     }
 
     #[inline]
-    fn acknowledge(&mut self, pair: u32, row: usize, action: Action, rows: &Rows<'_>) {
-        let entry_id = rows.entry_ids[row];
-        let known = &self.pairs[pair as usize];
-        if self.ordered || known.rare.seek.is_some() {
+    fn acknowledge(&mut self, pair: u32, row: usize, up_to: bool, rows: &Rows<'_>) {
+        if self.needs_places(pair) {
             let order = rows.order(row);
-            if self.voiding_seek(known, order).is_some() {
+            if self.admit_acknowledgments(pair, order, order) == Some(false) {
                 return self.note_batch_size(pair, row, rows);
-            }
-            if self.ordered {
-                self.widen_acked(pair, order, order);
             }
         }
         let ledger = self.ledger(pair, rows.ledger_ids[row]);
         let ledger = &mut self.ledgers[ledger as usize];
-        let up_to = action != Action::Ack;
-        let is_whole = ledger.take_parts(rows, row, up_to);
-        if up_to {
-            ledger.acknowledge_up_to(entry_id - i64::from(!is_whole));
-        } else if is_whole {
-            ledger.acked.add(entry_id);
+        if ledger.take_acknowledgment(rows, row, up_to) {
+            ledger.acked.add(rows.entry_ids[row]);
         }
     }
 }

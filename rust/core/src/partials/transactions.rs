@@ -3,7 +3,7 @@
 //!
 //! A number identifies each transaction, as for topics and subscriptions. The number [`NONE`] means no transaction.
 
-use super::events::{Action, Codes};
+use super::events::{ACKS, Action, Codes};
 use super::rows::PairsOfBatch;
 use super::{Mixed, Partials};
 use crate::error::{Error, InvalidArgument, Result};
@@ -80,7 +80,7 @@ impl Partials {
                 }
             }
         }
-        let acknowledges = does(|action| matches!(action, Action::Ack | Action::UpTo));
+        let acknowledges = does(|action| action.has(ACKS));
         let is_one: Vec<bool> = transactions.numbers.iter().map(|number| *number != NONE).collect();
         // This loop has no branch on the kind, because the branch would be mispredicted.
         let zeros = vec![0; count];
