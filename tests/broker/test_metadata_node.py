@@ -294,6 +294,8 @@ def test_a_downgrade_may_write_a_list_that_the_newer_broker_compressed() -> None
         changed = {each.name: each in made.improvements for each in made.changes}
         compresses = None if before == after else after == "5.0.1"
         assert changed.get("managedLedgerInfoCompressionType") is compresses
+        improved = made.to_json()["improvements"]
+        assert ("managedLedgerInfoCompressionType" in improved) is (compresses is True)
         limits = [[each["setting"] for each in move["limits"]] for move in made.to_json()["moves"]]
         refused = [each.verdict is Verdict.UNWRITABLE for each in made.moves]
         assert limits == [["metadata-node-bytes of the ledger list"] * each for each in refused]

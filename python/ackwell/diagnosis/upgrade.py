@@ -240,6 +240,7 @@ class SubscriptionUpgrade:
             "restartNow": _to_json([self.now], RESTARTS),
             "restartAfter": _to_json(self.after, RESTARTS),
             "changes": [each.name for each in self.changes],
+            "improvements": [each.name for each in self.changes if each in self.improvements],
             "settings": list(self.settings),
             "markDeletePosition": str(stats.mark_delete_position) if stats.shows_acknowledgments else None,
             "ranges": stats.range_count,
