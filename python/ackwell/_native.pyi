@@ -1648,19 +1648,20 @@ class TraceReader:
 
         `starts` gives for each list the number of its first name; names with lower numbers are left out.
         """
-    def fields(self, text: str) -> dict[str, Any]:
-        """Return all fields of one line under their full names, without nulls.
+    def fields(self, line: bytes) -> dict[str, Any] | str | None:
+        """Return all fields of one line under their full names, without nulls. Return `None` for a blank line.
 
-        The line may contain escapes and unknown fields. Raises `ValueError` if the text is not a JSON object, or
-        contains a field twice.
+        The line may contain escapes and unknown fields. If it is not a JSON object, or contains a field twice, the result
+        is the reason as a text.
         """
     def read(
         self, data: bytes, start: int, end: int, line: int
-    ) -> tuple[int, int, int | None, dict[str, NDArray[Any]]]:
+    ) -> tuple[int, int, tuple[int, dict[str, Any] | str] | None, dict[str, NDArray[Any]]]:
         """Read the lines of `data[start:end]` up to the first line that is not plain. `line` is the first line's number.
 
-        Returns the number of bytes read, the number of lines read, the end of the line that is not plain as an offset
-        in `data` (or None), and a dictionary of columns. Other threads run during the call.
+        Returns the number of bytes read, the number of lines read, the line that is not plain (or None), and a
+        dictionary of columns. For the line that is not plain, a tuple has its end as an offset in `data`, and the result
+        of `fields`. Other threads run during the call.
         """
 
 def compress(data: bytes, compression: str) -> bytes:

@@ -39,11 +39,11 @@ def test_fields_under_their_own_names_need_no_meta_line(tmp_path: Path) -> None:
 
 def test_a_delay_counts_from_the_publish_time() -> None:
     parser = TraceParser()
-    parser.parse(json.dumps(META), 1)
-    event = parser.parse(json.dumps(PUBLISH | {"deliver_after_ms": 500}), 2)
+    parser.parse(json.dumps(META).encode(), 1)
+    event = parser.parse(json.dumps(PUBLISH | {"deliver_after_ms": 500}).encode(), 2)
     assert event is not None
     assert event.deliver_at_ms == 502
-    event = parser.parse(json.dumps(PUBLISH | {"deliver_after_ms": 500, "deliver_at_ms": 9}), 3)
+    event = parser.parse(json.dumps(PUBLISH | {"deliver_after_ms": 500, "deliver_at_ms": 9}).encode(), 3)
     assert event is not None
     assert event.deliver_at_ms == 9
 
@@ -59,8 +59,8 @@ def test_files_are_read_by_name_whatever_order_they_are_given_in(tmp_path: Path)
 
 def test_a_refused_publish_has_no_effect_and_is_still_an_event() -> None:
     fields = TraceParser()
-    fields.parse(json.dumps(META), 1)
-    event = fields.parse(json.dumps({"ev": "publish", "n": 1, "ok": False}), 2)
+    fields.parse(json.dumps(META).encode(), 1)
+    event = fields.parse(json.dumps({"ev": "publish", "n": 1, "ok": False}).encode(), 2)
     assert event is not None
     assert event.kind is Kind.PUBLISH_FAILED
 
@@ -192,8 +192,8 @@ def test_a_topic_s_event_needs_no_subscription_and_one_of_a_subscription_does() 
 
 def test_a_trace_s_topic_event_with_an_empty_subscription_is_not_that_of_the_meta_line() -> None:
     parser = TraceParser()
-    parser.parse('{"ev": "meta", "topic": "t", "sub": "s"}', 1)
-    event = parser.parse('{"ev": "publish", "sub": "", "l": 1, "e": 2, "txn": "1:2"}', 2)
+    parser.parse(b'{"ev": "meta", "topic": "t", "sub": "s"}', 1)
+    event = parser.parse(b'{"ev": "publish", "sub": "", "l": 1, "e": 2, "txn": "1:2"}', 2)
     assert event is not None
     assert (event.topic, event.subscription, event.transaction) == ("t", "", "1:2")
 

@@ -168,9 +168,9 @@ fn a_name_that_lines_before_had_is_not_taken_for_another() {
     };
     let escaped = r#"t\"x"#;
     let names = ["t", "t2", "s", "t", escaped, "t", "t2", escaped, "u", "v", "w", "x", "t"];
-    let lines: Vec<String> = names.iter().map(|name| line(name, name)).collect();
+    let lines = names.map(|name| line(name, name)).join("\n");
     let mut reader = reader();
-    let (columns, stop) = reader.read(lines.join("\n").as_bytes(), 1);
+    let (columns, stop) = reader.read(lines.as_bytes(), 1);
     assert_eq!(stop.odd, None);
     let read = |numbers: &[i32], known: &ackwell_core::Names| -> Vec<String> {
         let name = |number: &i32| known.get(*number as usize).map(str::to_owned);
@@ -180,5 +180,5 @@ fn a_name_that_lines_before_had_is_not_taken_for_another() {
     assert_eq!(read(&columns.topics, reader.topics()), meant);
     assert_eq!(read(&columns.subscriptions, reader.subscriptions()), meant);
     let torn = br#"{"ev":"ack","topic":"t"x","sub":"t","l":3,"e":5}"#;
-    assert_eq!(reader.read(torn, 1).1.odd, Some(torn.len()));
+    assert_eq!(reader.read(torn, 1).1.odd.map(|odd| odd.end), Some(torn.len()));
 }

@@ -1,8 +1,8 @@
 """Read traces, which are files of JSON lines, as events or as columns of events.
 
 The native reader parses every line. Nearly all lines are plain events, which it reads into columns. It stops
-before any other line: a `meta` line, a torn line, or a line that is not an event. For such a line,
-`TraceParser` gets all fields from the native reader, checks them, and raises the error.
+before any other line: a `meta` line, a torn line, or a line that is not an event. It returns all fields of
+such a line, or the reason why they cannot be read. `TraceParser` checks them and raises the error.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _quoted: Final = lru_cache(maxsize=4096)(_encode)
 """A function that encodes a name as JSON. It caches results, because many events have the same names."""
 
-DAMAGE: Final = (UnicodeDecodeError, EOFError, OSError, zlib.error)
+DAMAGE: Final = (EOFError, OSError, zlib.error)
 """The errors that a damaged file can cause when it is read, compressed or not."""
 
 OnError = Callable[[EventError], None]
@@ -56,33 +56,25 @@ class TraceParser:
         """The native reader. It has the default topic and subscription of the last `meta` line."""
         self._file = file
 
-    def parse(self, text: str, line: int) -> Event | None:
+    def parse(self, data: bytes, line: int) -> Event | None:
         """Parse one line. Return `None` for a blank line.
 
         Raises `EventError` with file and line for a line that is not an event.
         """
-        if not text.strip():
-            return None
-        try:
-            fields = self.reader.fields(text)
-        except ValueError as error:
-            is_torn = str(error).startswith("not JSON") and not text.endswith("\n")
-            torn = "; the file ends here: was its last line torn?" if is_torn else ""
-            raise EventError(shortened_reason(f"{error}{torn}"), file=self._file, line=line) from None
+        fields = self.reader.fields(data)
+        return None if fields is None else self.event(fields, line)
+
+    def event(self, fields: dict[str, Any] | str, line: int) -> Event:
+        """Return the event of a line that the native reader has read. A text is the reason of an error.
+
+        Raises `EventError` with file and line for a line that is not an event.
+        """
+        if isinstance(fields, str):
+            raise EventError(shortened_reason(fields), file=self._file, line=line)
         event = event_from_fields(fields, file=self._file, line=line)
         if event.kind is Kind.META:
             self.reader.set_defaults(event.topic, event.subscription)
         return event
-
-    def parse_bytes(self, data: bytes, line: int, on_error: OnError | None) -> Event | None:
-        """Parse one line. If it is invalid and `on_error` is given, call `on_error` and return `None`."""
-        try:
-            return self.parse(data.decode(), line)
-        except (EventError, UnicodeDecodeError) as error:
-            if on_error is None:
-                raise
-            on_error(error if isinstance(error, EventError) else _damage(error, self._file, line))
-            return None
 
 
 def unreadable(error: Exception, path: AnyPath, line: int) -> Exception:
@@ -92,11 +84,7 @@ def unreadable(error: Exception, path: AnyPath, line: int) -> Exception:
     """
     if isinstance(error, OSError) and error.errno is not None:
         return error
-    return _damage(error, str(path), line)
-
-
-def _damage(error: Exception, file: str | None, line: int) -> EventError:
-    return EventError(f"unreadable: {error}", file=file, line=line)
+    return EventError(f"unreadable: {error}", file=str(path), line=line)
 
 
 def trace_events(path: AnyPath) -> Iterator[Event]:
@@ -107,7 +95,7 @@ def trace_events(path: AnyPath) -> Iterator[Event]:
         with open_trace(path) as file:
             for data, end in chunks(file):
                 for text in BytesIO(data[:end]):
-                    event = parser.parse(text.decode(), line + 1)
+                    event = parser.parse(text, line + 1)
                     line += 1
                     if event:
                         yield event
@@ -137,10 +125,16 @@ def trace_columns(path: AnyPath, on_error: OnError | None = None) -> Iterator[Co
                     if len(read["kinds"]):
                         yield _columns(read, names, path_text(path))
                     if odd is not None:
-                        event = parser.parse_bytes(data[start:odd], line, on_error)
-                        line, start = line + 1, odd
-                        if event is not None:
+                        start, fields = odd
+                        try:
+                            event = parser.event(fields, line)
+                        except EventError as error:
+                            if on_error is None:
+                                raise
+                            on_error(error)
+                        else:
                             yield columns_of([event])
+                        line += 1
     except DAMAGE as error:
         raise unreadable(error, path, line) from None
 

@@ -2,8 +2,8 @@
 //!
 //! The reader stores only the fields that the fold needs, and reads only plain lines. A plain line is an object with
 //! each field at most once and of the right type. Reading stops before any other line (a `meta` line, an unknown kind,
-//! a torn line, a repeated field). The caller reads that line by the general rules, which handle every case and report
-//! errors.
+//! a torn line, a repeated field). The reader returns all fields of that line, or the reason why it has none. The caller
+//! checks them.
 
 mod fields;
 mod line;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use crate::names::Names;
 use crate::partials::{Mixed, NULL};
-use fields::{Fields, Name};
+use fields::{Fields, Name, place_of};
 pub use line::{FieldValue, LineFields};
 
 /// The minimum length of an event's line in bytes.
@@ -69,15 +69,23 @@ impl TraceColumns {
 }
 
 /// The place at which reading stopped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stop {
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stop<'a> {
     /// The number of bytes read.
     pub bytes: usize,
     /// The number of lines read, including blank ones.
     pub lines: i64,
-    /// The offset after the line that is not plain, if such a line stopped the reading. The line begins at offset
-    /// `bytes`.
-    pub odd: Option<usize>,
+    /// The line that is not plain, if such a line stopped the reading. It begins at offset `bytes`.
+    pub odd: Option<OddLine<'a>>,
+}
+
+/// A line that is not plain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OddLine<'a> {
+    /// The offset after the line.
+    pub end: usize,
+    /// The fields of the line, or the reason why they cannot be read.
+    pub fields: Result<LineFields<'a>, String>,
 }
 
 /// A reader of traces, one after another. A name has the same number in all traces.
@@ -85,8 +93,6 @@ pub struct Stop {
 pub struct TraceReader {
     kinds: HashMap<Vec<u8>, i32, Mixed>,
     of_topic: Vec<bool>,
-    publish: Option<i32>,
-    publish_failed: Option<i32>,
     /// The indexes of the kinds `commit` and `abort`, whose lines must have a transaction.
     ends_transaction: [Option<i32>; 2],
     topics: Names,
@@ -108,7 +114,6 @@ impl TraceReader {
         let kinds: HashMap<Vec<u8>, i32, Mixed> =
             codes.map(|(code, (kind, _))| (kind.into_bytes(), code as i32)).collect();
         let code = |kind: &str| kinds.get(kind.as_bytes()).copied();
-        let (publish, publish_failed) = (code("publish"), code("publish_failed"));
         let ends_transaction = ["commit", "abort"].map(code);
         let mut subscriptions = Names::default();
         subscriptions.number("");
@@ -118,8 +123,6 @@ impl TraceReader {
             ends_transaction,
             kinds,
             of_topic,
-            publish,
-            publish_failed,
             topics: Names::default(),
             subscriptions,
             transactions,
@@ -154,20 +157,27 @@ impl TraceReader {
         &self.transactions
     }
 
-    /// Reads all fields of one line, which need not be plain.
+    /// Reads all fields of one line, which need not be plain. Returns `None` for a blank line.
     ///
     /// # Errors
     ///
-    /// The reason, if the text is not a JSON object, or contains a field twice.
-    pub fn fields(&self, text: &str) -> Result<LineFields, String> {
-        let topic = self.default_topic.and_then(|number| self.topics.get(number as usize));
-        let number = self.default_subscription;
-        let subscription = number.and_then(|number| self.subscriptions.get(number as usize));
-        LineFields::read(text, topic, subscription)
+    /// The reason, if the line is not a JSON object, or contains a field twice.
+    pub fn fields<'a>(&self, line: &'a [u8]) -> Result<Option<LineFields<'a>>, String> {
+        Ok(LineFields::read(line)?.map(|fields| self.with_defaults(fields)))
+    }
+
+    fn with_defaults<'a>(&self, mut fields: LineFields<'a>) -> LineFields<'a> {
+        for (place, names, number) in [
+            (place_of("topic"), &self.topics, self.default_topic),
+            (place_of("subscription"), &self.subscriptions, self.default_subscription),
+        ] {
+            fields.set_default(place, number.and_then(|number| names.get(number as usize)));
+        }
+        fields
     }
 
     /// Reads lines from `bytes`, up to the first line that is not plain. The first line has the number `line`.
-    pub fn read(&mut self, bytes: &[u8], line: i64) -> (TraceColumns, Stop) {
+    pub fn read<'a>(&mut self, bytes: &'a [u8], line: i64) -> (TraceColumns, Stop<'a>) {
         let lines = 1 + memchr::memchr_iter(b'\n', bytes).count();
         let mut columns = TraceColumns::with_capacity(lines.min(bytes.len() / LINE_BYTES_MIN));
         let mut stop = Stop { bytes: 0, lines: 0, odd: None };
@@ -177,11 +187,9 @@ impl TraceReader {
                 Some(length) => length,
                 None => {
                     let length = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
-                    let text = &rest[..length];
-                    if !text.iter().all(u8::is_ascii_whitespace)
-                        && self.take(text, line + stop.lines, &mut columns).is_none()
-                    {
-                        stop.odd = Some(stop.bytes + length);
+                    let taken = self.take(&rest[..length], line + stop.lines, &mut columns);
+                    if let Err(fields) = taken {
+                        stop.odd = Some(OddLine { end: stop.bytes + length, fields });
                         break;
                     }
                     length
@@ -211,15 +219,21 @@ impl TraceReader {
         taken
     }
 
-    /// Reads one line if it is plain.
-    fn take(&mut self, text: &[u8], line: i64, columns: &mut TraceColumns) -> Option<()> {
+    /// Reads one line if it is plain or blank. Otherwise, returns its fields, or the reason why they cannot be read.
+    fn take<'a>(
+        &mut self,
+        text: &'a [u8],
+        line: i64,
+        columns: &mut TraceColumns,
+    ) -> Result<(), Result<LineFields<'a>, String>> {
+        let Some(fields) = LineFields::read(text).map_err(Err)? else { return Ok(()) };
         let words = columns.words.len();
-        let fields = Fields::read(text, &mut columns.words);
-        let taken = fields.and_then(|fields| self.put(&fields, line, words as i64, columns));
-        if taken.is_none() {
-            columns.words.truncate(words);
+        let stored = fields.stored(&mut columns.words);
+        if stored.and_then(|stored| self.put(&stored, line, words as i64, columns)).is_some() {
+            return Ok(());
         }
-        taken
+        columns.words.truncate(words);
+        Err(Ok(self.with_defaults(fields)))
     }
 
     fn put(
@@ -230,7 +244,7 @@ impl TraceReader {
         columns: &mut TraceColumns,
     ) -> Option<()> {
         let [kind, topic, subscription, transaction] = &fields.names;
-        let mut kind = match kind.as_ref()? {
+        let kind = match kind.as_ref()? {
             Name::Known(number) => *number,
             Name::Text(name) => *self.kinds.get(name.as_bytes())?,
             Name::Plain(name) => {
@@ -260,11 +274,8 @@ impl TraceReader {
         if self.ends_transaction.contains(&Some(kind)) && transaction.is_none() {
             return None;
         }
-        if fields.refused && Some(kind) == self.publish {
-            kind = self.publish_failed?;
-        }
         let [ledger_id, entry_id, sequence, batch_index, batch_size, _] = fields.counts;
-        if fields.counts.iter().any(|count| *count < 0 && *count != NULL) || entry_id == i64::MAX {
+        if entry_id == i64::MAX {
             return None;
         }
         columns.topics.push(topic);

@@ -1,14 +1,16 @@
 //! `ackwell._native.TraceReader`: the class of `ackwell_core::trace`.
 
-use ackwell_core::trace::FieldValue;
+use ackwell_core::trace::{FieldValue, LineFields};
 use ackwell_core::{Names, trace};
 use numpy::IntoPyArray;
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList};
 
 use crate::shared::Shared;
+
+/// The end of a line that is not plain, and its fields or the reason why they cannot be read.
+type OddLine<'py> = (usize, Bound<'py, PyAny>);
 
 /// A reader of JSON lines. It returns columns of events for `Partials.feed`.
 ///
@@ -45,23 +47,20 @@ impl TraceReader {
         std::array::from_fn(|index| rest(names[index], starts[index]))
     }
 
-    /// Return all fields of one line under their full names, without nulls.
+    /// Return all fields of one line under their full names, without nulls. Return `None` for a blank line.
     ///
-    /// The line may contain escapes and unknown fields. Raises `ValueError` if the text is not a JSON object, or
-    /// contains a field twice.
-    fn fields<'py>(&self, py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyDict>> {
-        let read = self.0.locked(py).fields(text).map_err(PyValueError::new_err)?;
-        let fields = PyDict::new(py);
-        for (name, value) in read.iter() {
-            fields.set_item(name, object(py, value)?)?;
-        }
-        Ok(fields)
+    /// The line may contain escapes and unknown fields. If it is not a JSON object, or contains a field twice, the result
+    /// is the reason as a text.
+    fn fields<'py>(&self, py: Python<'py>, line: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let read = self.0.locked(py).fields(line).transpose();
+        read.map(|read| fields_or_reason(py, read)).transpose()
     }
 
     /// Read the lines of `data[start:end]` up to the first line that is not plain. `line` is the first line's number.
     ///
-    /// Returns the number of bytes read, the number of lines read, the end of the line that is not plain as an offset
-    /// in `data` (or None), and a dictionary of columns. Other threads run during the call.
+    /// Returns the number of bytes read, the number of lines read, the line that is not plain (or None), and a
+    /// dictionary of columns. For the line that is not plain, a tuple has its end as an offset in `data`, and the result
+    /// of `fields`. Other threads run during the call.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -69,7 +68,7 @@ impl TraceReader {
         start: usize,
         end: usize,
         line: i64,
-    ) -> PyResult<(usize, i64, Option<usize>, Bound<'py, PyDict>)> {
+    ) -> PyResult<(usize, i64, Option<OddLine<'py>>, Bound<'py, PyDict>)> {
         let bytes = data.as_bytes().get(start..end).unwrap_or_default();
         let (read, stop) = self.0.detached(py, |reader| reader.read(bytes, line));
         let columns = PyDict::new(py);
@@ -93,12 +92,32 @@ impl TraceReader {
         ] {
             columns.set_item(name, values.into_pyarray(py))?;
         }
-        Ok((stop.bytes, stop.lines, stop.odd.map(|end| end + start), columns))
+        let odd = stop
+            .odd
+            .map(|odd| Ok::<_, PyErr>((odd.end + start, fields_or_reason(py, odd.fields)?)));
+        Ok((stop.bytes, stop.lines, odd.transpose()?, columns))
     }
 }
 
-fn object<'py>(py: Python<'py>, value: &FieldValue) -> PyResult<Bound<'py, PyAny>> {
+fn fields_or_reason<'py>(
+    py: Python<'py>,
+    read: Result<LineFields<'_>, String>,
+) -> PyResult<Bound<'py, PyAny>> {
+    match read {
+        Err(reason) => reason.into_bound_py_any(py),
+        Ok(read) => {
+            let fields = PyDict::new(py);
+            for (name, value) in read.iter() {
+                fields.set_item(name, object(py, value)?)?;
+            }
+            Ok(fields.into_any())
+        }
+    }
+}
+
+fn object<'py>(py: Python<'py>, value: &FieldValue<'_>) -> PyResult<Bound<'py, PyAny>> {
     match value {
+        FieldValue::Null => Ok(py.None().into_bound(py)),
         FieldValue::Bool(value) => value.into_bound_py_any(py),
         FieldValue::Integer(value) => value.into_bound_py_any(py),
         FieldValue::LargeInteger(digits) => py.get_type::<PyInt>().call1((digits,)),
@@ -108,10 +127,7 @@ fn object<'py>(py: Python<'py>, value: &FieldValue) -> PyResult<Bound<'py, PyAny
         FieldValue::List(items) => {
             let list = PyList::empty(py);
             for item in items {
-                match item {
-                    None => list.append(py.None())?,
-                    Some(item) => list.append(object(py, item)?)?,
-                }
+                list.append(object(py, item)?)?;
             }
             Ok(list.into_any())
         }

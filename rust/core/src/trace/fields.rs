@@ -1,273 +1,163 @@
-//! The reader of one line's fields by the rules of JSON: any order, any escapes, any further fields.
-
-use std::borrow::Cow;
-use std::fmt;
-
-use serde::de::{
-    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
-};
+//! The fields of a line: their names, the types of their values, and the values that columns accept.
+//!
+//! There are two readers of a line. [`quick`](super::quick) reads the lines that recorders write, and
+//! [`line`](super::line) reads any JSON object. Both find a field with [`Key::of`], and both pass its value to
+//! [`Fields::put`].
 
 use crate::partials::NULL;
 
-/// The fields of one line that the fold needs.
-#[derive(Default)]
-pub(super) struct Fields<'a> {
-    /// The names of the kind, topic, subscription and transaction, in this order.
-    pub(super) names: [Option<Name<'a>>; NAMES],
-    /// The ledger id, entry id, sequence, batch index, batch size and redelivery count, in this order.
-    pub(super) counts: [i64; 6],
-    pub(super) has_set: bool,
-    /// Whether the broker refused the published message.
-    pub(super) refused: bool,
+/// The type of a field's value. The value of each field may also be null.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ValueType {
+    /// A text that columns store, with its index in [`Fields::names`].
+    Name(u8),
+    /// An integer from 0 that columns store, with its index in [`Fields::counts`].
+    Count(u8),
+    /// A list of signed 64-bit words.
+    Words,
+    /// `true` or `false`.
+    Truth,
+    /// An integer that columns do not store.
+    Integer,
+    /// A text that columns do not store.
+    Text,
+    /// Any value.
+    Any,
+    /// Any value. Only its JSON text is kept.
+    Json,
 }
 
-/// The number of fields in [`Fields::names`].
-pub(super) const NAMES: usize = 4;
+/// The number of fields in [`FIELDS`].
+pub(super) const FIELD_COUNT: usize = 23;
+
+/// The fields of a line: the full name, the name in recorded traces, and the type of the value.
+pub(super) const FIELDS: [(&str, &str, ValueType); FIELD_COUNT] = [
+    ("kind", "ev", ValueType::Name(0)),
+    ("topic", "topic", ValueType::Name(1)),
+    ("subscription", "sub", ValueType::Name(2)),
+    ("transaction", "txn", ValueType::Name(3)),
+    ("ledger_id", "l", ValueType::Count(0)),
+    ("entry_id", "e", ValueType::Count(1)),
+    ("sequence", "sequence", ValueType::Count(2)),
+    ("batch_index", "bi", ValueType::Count(3)),
+    ("batch_size", "batch_size", ValueType::Count(4)),
+    ("redelivery_count", "rc", ValueType::Count(5)),
+    ("ack_set", "ack_set", ValueType::Words),
+    ("ok", "ok", ValueType::Truth),
+    ("time_ms", "t", ValueType::Integer),
+    ("deliver_at_ms", "deliver_at", ValueType::Integer),
+    ("deliver_after_ms", "deliver_after_ms", ValueType::Any),
+    ("sticky_key_hash", "sticky_key_hash", ValueType::Integer),
+    ("consumer", "c", ValueType::Text),
+    ("key", "key", ValueType::Text),
+    ("detail", "detail", ValueType::Json),
+    ("file", "file", ValueType::Json),
+    ("type", "type", ValueType::Json),
+    ("mode", "mode", ValueType::Json),
+    ("config", "config", ValueType::Json),
+];
+
+/// Returns the index in [`FIELDS`] of the field with this full name.
+pub(super) const fn place_of(name: &str) -> usize {
+    let mut place = 0;
+    while !is_equal(FIELDS[place].0.as_bytes(), name.as_bytes()) {
+        place += 1;
+    }
+    place
+}
+
+const fn is_equal(name: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < name.len() && at < other.len() && name[at] == other[at] {
+        at += 1;
+    }
+    at == name.len() && at == other.len()
+}
+
+/// A key of a line: the index of its field in [`FIELDS`], and the type of its value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key {
+    pub(super) place: u8,
+    pub(super) value: ValueType,
+}
+
+impl Key {
+    /// A key that is not a field. Its value is ignored.
+    pub(super) const UNKNOWN: Self = Self { place: FIELD_COUNT as u8, value: ValueType::Any };
+
+    pub(super) fn of(name: &[u8]) -> Self {
+        let is_named =
+            |field: &(&str, &str, _)| name == field.0.as_bytes() || name == field.1.as_bytes();
+        let place = FIELDS.iter().position(is_named);
+        place.map_or(Self::UNKNOWN, |place| Self { place: place as u8, value: FIELDS[place].2 })
+    }
+
+    /// Returns a different bit for each field; 0 for an unknown key.
+    pub(super) fn bit(self) -> u32 {
+        (1 << self.place) & !(1 << Self::UNKNOWN.place)
+    }
+}
 
 /// A name in a line.
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Name<'a> {
     /// The number of a name that an earlier line had too.
     Known(i32),
     /// The bytes between the quotes. The name has no escapes, so these bytes are the name.
     Plain(&'a [u8]),
     /// The name after decoding by the rules of JSON.
-    Text(Cow<'a, str>),
+    Text(&'a str),
+}
+
+/// A value in a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Value<'a> {
+    Null,
+    Text(Name<'a>),
+    Integer(i64),
+    Truth(bool),
+    /// A list of signed 64-bit words, which the reader appended to the words of the columns.
+    Words,
+}
+
+/// The fields of one line that columns store.
+pub(super) struct Fields<'a> {
+    pub(super) names: [Option<Name<'a>>; NAMES],
+    pub(super) counts: [i64; 6],
+    pub(super) has_set: bool,
+}
+
+/// The number of fields in [`Fields::names`].
+pub(super) const NAMES: usize = 4;
+
+impl Default for Fields<'_> {
+    fn default() -> Self {
+        Self { names: [None; NAMES], counts: [NULL; 6], has_set: false }
+    }
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn read(text: &'a [u8], words: &mut Vec<i64>) -> Option<Self> {
-        let mut deserializer = serde_json::Deserializer::from_slice(text);
-        let fields = FieldsVisitor { words }.deserialize(&mut deserializer).ok()?;
-        deserializer.end().ok()?;
-        Some(fields)
-    }
-}
-
-struct FieldsVisitor<'w> {
-    words: &'w mut Vec<i64>,
-}
-
-/// The short field names of traces, each with the full name.
-const SHORT_NAMES: [(&str, &str); 10] = [
-    ("ev", "kind"),
-    ("t", "time_ms"),
-    ("c", "consumer"),
-    ("l", "ledger_id"),
-    ("e", "entry_id"),
-    ("bi", "batch_index"),
-    ("rc", "redelivery_count"),
-    ("sub", "subscription"),
-    ("deliver_at", "deliver_at_ms"),
-    ("txn", "transaction"),
-];
-
-/// Returns the full name of a field.
-pub(super) fn full_name(name: &str) -> &str {
-    SHORT_NAMES.iter().find(|short| short.0 == name).map_or(name, |short| short.1)
-}
-
-fn full_name_bytes(name: &[u8]) -> &[u8] {
-    SHORT_NAMES
-        .iter()
-        .find(|short| short.0.as_bytes() == name)
-        .map_or(name, |short| short.1.as_bytes())
-}
-
-/// The field to which a key belongs.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Key {
-    /// A name, with its index in [`Fields::names`].
-    Name(u8),
-    /// A count, with its index in [`Fields::counts`].
-    Count(u8),
-    AckSet,
-    Ok,
-    /// An integer field that is checked and not stored. The number distinguishes these fields.
-    Integer(u8),
-    /// A text field that is checked and not stored. The number distinguishes these fields.
-    Text(u8),
-    Other,
-}
-
-impl Key {
-    pub(super) fn of(name: &[u8]) -> Self {
-        match full_name_bytes(name) {
-            b"kind" => Self::Name(0),
-            b"topic" => Self::Name(1),
-            b"subscription" => Self::Name(2),
-            b"transaction" => Self::Name(3),
-            b"ledger_id" => Self::Count(0),
-            b"entry_id" => Self::Count(1),
-            b"sequence" => Self::Count(2),
-            b"batch_index" => Self::Count(3),
-            b"batch_size" => Self::Count(4),
-            b"redelivery_count" => Self::Count(5),
-            b"ack_set" => Self::AckSet,
-            b"ok" => Self::Ok,
-            b"time_ms" => Self::Integer(0),
-            b"deliver_at_ms" => Self::Integer(1),
-            b"sticky_key_hash" => Self::Integer(2),
-            b"consumer" => Self::Text(0),
-            b"key" => Self::Text(1),
-            _ => Self::Other,
+    /// Stores a value if columns store its field. Returns `None` if columns cannot hold the line: the value has another
+    /// type than its field, a count is negative, an integer is [`NULL`], or `ok` is false. A line whose `ok` is false
+    /// may have another kind than it names. [`line`](super::line) replaces the kind and removes `ok`.
+    #[inline]
+    pub(super) fn put(&mut self, field: ValueType, value: Value<'a>) -> Option<()> {
+        match (field, value) {
+            (ValueType::Name(place), Value::Text(name)) => {
+                self.names[usize::from(place)] = Some(name);
+            }
+            (ValueType::Count(place), Value::Integer(count)) if count >= 0 => {
+                self.counts[usize::from(place)] = count;
+            }
+            (ValueType::Words, Value::Words) => self.has_set = true,
+            (ValueType::Any | ValueType::Json, Value::Words) => return None,
+            (ValueType::Integer, Value::Integer(value)) if value != NULL => {}
+            (ValueType::Text, Value::Text(_))
+            | (ValueType::Truth, Value::Truth(true))
+            | (ValueType::Any | ValueType::Json, _)
+            | (_, Value::Null) => {}
+            _ => return None,
         }
-    }
-
-    /// The number of values that [`Key::place`] can return.
-    pub(super) const PLACES: usize = 18;
-
-    /// Returns a number that is different for each key, from 0 up to [`Key::PLACES`], exclusive.
-    pub(super) fn place(self) -> usize {
-        usize::from(match self {
-            Self::Name(place) => place,
-            Self::AckSet => 4,
-            Self::Ok => 5,
-            Self::Count(place) => 6 + place,
-            Self::Integer(place) => 12 + place,
-            Self::Text(place) => 15 + place,
-            Self::Other => 17,
-        })
-    }
-
-    /// Returns a different bit for each key; 0 for an ignored key.
-    pub(super) fn bit(self) -> u32 {
-        match self {
-            Self::Other => 0,
-            _ => 1 << self.place(),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Key {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct KeyVisitor;
-        impl Visitor<'_> for KeyVisitor {
-            type Value = Key;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a field's name")
-            }
-
-            fn visit_str<E>(self, name: &str) -> Result<Key, E> {
-                Ok(Key::of(name.as_bytes()))
-            }
-        }
-        deserializer.deserialize_str(KeyVisitor)
-    }
-}
-
-/// A JSON string as text. It is copied only if it has escapes.
-struct Text<'a>(Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Text<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct TextVisitor;
-        impl<'de> Visitor<'de> for TextVisitor {
-            type Value = Text<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a text")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
-                Ok(Text(Cow::Owned(text.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(TextVisitor)
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for FieldsVisitor<'_> {
-    type Value = Fields<'de>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Fields<'de>, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> Visitor<'de> for FieldsVisitor<'_> {
-    type Value = Fields<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an event")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields<'de>, A::Error> {
-        let mut fields = Fields { counts: [NULL; 6], ..Fields::default() };
-        let mut seen = 0;
-        while let Some(key) = map.next_key::<Key>()? {
-            if seen & key.bit() != 0 {
-                return Err(A::Error::custom("a field twice"));
-            }
-            seen |= key.bit();
-            match key {
-                Key::Name(place) => {
-                    fields.names[usize::from(place)] = text(&mut map)?.map(Name::Text);
-                }
-                Key::Count(place) => {
-                    fields.counts[usize::from(place)] = integer(&mut map)?;
-                }
-                Key::Integer(_) => drop(integer(&mut map)?),
-                Key::Text(_) => drop(text(&mut map)?),
-                Key::AckSet => fields.has_set = map.next_value_seed(WordsSeed(self.words))?,
-                Key::Ok => fields.refused = !map.next_value::<bool>()?,
-                Key::Other => drop(map.next_value::<IgnoredAny>()?),
-            }
-        }
-        Ok(fields)
-    }
-}
-
-fn text<'de, A: MapAccess<'de>>(map: &mut A) -> Result<Option<Cow<'de, str>>, A::Error> {
-    Ok(map.next_value::<Option<Text<'de>>>()?.map(|text| text.0))
-}
-
-fn integer<'de, A: MapAccess<'de>>(map: &mut A) -> Result<i64, A::Error> {
-    match map.next_value::<Option<i64>>()? {
-        None => Ok(NULL),
-        Some(NULL) => Err(A::Error::custom("stands for null")),
-        Some(value) => Ok(value),
-    }
-}
-
-/// A deserializer that appends an array of words to a vector. It returns false for null.
-struct WordsSeed<'w>(&'w mut Vec<i64>);
-
-impl<'de> DeserializeSeed<'de> for WordsSeed<'_> {
-    type Value = bool;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_option(self)
-    }
-}
-
-impl<'de> Visitor<'de> for WordsSeed<'_> {
-    type Value = bool;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("signed 64-bit words")
-    }
-
-    fn visit_none<E>(self) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    fn visit_unit<E>(self) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
-        deserializer.deserialize_seq(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut words: A) -> Result<bool, A::Error> {
-        while let Some(word) = words.next_element::<i64>()? {
-            self.0.push(word);
-        }
-        Ok(true)
+        Some(())
     }
 }

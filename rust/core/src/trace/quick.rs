@@ -3,11 +3,11 @@
 //!
 //! It makes one pass over the bytes. A recorder always writes its keys in the same order. So after each key, the reader
 //! first tries the keys that followed it in earlier lines. Each try is one comparison of a few words. In the same way,
-//! a name is first compared with the names of earlier lines. [`Fields::read`] handles all other JSON (escapes, text
-//! beyond ASCII, fractions, nested values). Both readers return the same fields for a line that this reader accepts.
+//! a name is first compared with the names of earlier lines. [`LineFields`](super::LineFields) handles all other JSON
+//! (escapes, text beyond ASCII, fractions, nested values). Both readers return the same fields for a line that this
+//! reader accepts.
 
-use super::fields::{Fields, Key, NAMES, Name};
-use crate::partials::NULL;
+use super::fields::{FIELD_COUNT, Fields, Key, NAMES, Name, Value, ValueType};
 
 /// The maximum length of a predicted key in bytes. The length includes the comma before the key, the quotes, and the
 /// colon.
@@ -17,7 +17,7 @@ const BYTES: usize = 32;
 const CANDIDATES: usize = 4;
 
 /// The number of the start of a line, used instead of the number of a previous key. No key has this number.
-const START: usize = Key::PLACES;
+const START: usize = FIELD_COUNT + 1;
 
 /// A predictor of the next key and the next name from those of earlier lines.
 #[derive(Debug, Clone)]
@@ -45,7 +45,7 @@ struct Follower {
 }
 
 const NONE: Follower =
-    Follower { bytes: [0; BYTES / 8], mask: [0; BYTES / 8], length: 0, key: Key::Other };
+    Follower { bytes: [0; BYTES / 8], mask: [0; BYTES / 8], length: 0, key: Key::UNKNOWN };
 
 impl Default for KeyPredictor {
     fn default() -> Self {
@@ -111,7 +111,7 @@ pub(super) fn read<'a>(
     predictor: &mut KeyPredictor,
 ) -> Option<(Fields<'a>, usize)> {
     let mut line = Line { text, at: 0 };
-    let mut fields = Fields { counts: [NULL; 6], ..Fields::default() };
+    let mut fields = Fields::default();
     let (mut seen, mut before) = (0, START);
     loop {
         let key = match predictor.next(before, &text[line.at..]) {
@@ -139,20 +139,19 @@ pub(super) fn read<'a>(
         }
         seen |= key.bit();
         line.skip_spaces();
-        match key {
-            Key::Name(place) => {
-                let place = usize::from(place);
-                fields.names[place] = match predictor.name(place, &text[line.at..]) {
-                    Some(known) => {
-                        line.at += known.quoted.len();
-                        Some(Name::Known(known.number))
-                    }
-                    None => line.bytes()?.map(Name::Plain),
-                };
+        let known = match key.value {
+            ValueType::Name(place) => predictor.name(usize::from(place), &text[line.at..]),
+            _ => None,
+        };
+        let value = match known {
+            Some(known) => {
+                line.at += known.quoted.len();
+                Value::Text(Name::Known(known.number))
             }
-            _ => line.value(key, &mut fields, words)?,
-        }
-        before = key.place();
+            None => line.value(words)?,
+        };
+        fields.put(key.value, value)?;
+        before = usize::from(key.place);
     }
     line.end()?;
     Some((fields, line.at))
@@ -164,16 +163,20 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    fn value(&mut self, key: Key, fields: &mut Fields<'a>, words: &mut Vec<i64>) -> Option<()> {
-        match key {
-            Key::Count(place) => fields.counts[usize::from(place)] = self.count()?,
-            Key::Integer(_) => drop(self.count()?),
-            Key::Name(_) | Key::Text(_) => drop(self.bytes()?),
-            Key::AckSet => fields.has_set = self.words(words)?,
-            Key::Ok => fields.refused = !self.truth()?,
-            Key::Other => self.any()?,
+    /// Reads a text without escapes, an integer, true, false, null or an array of integers.
+    #[inline]
+    fn value(&mut self, words: &mut Vec<i64>) -> Option<Value<'a>> {
+        match self.peek()? {
+            b'"' => {
+                self.at += 1;
+                self.rest_of_text().map(|text| Value::Text(Name::Plain(text)))
+            }
+            b'n' => self.take_word(b"null").map(|()| Value::Null),
+            b't' => self.take_word(b"true").map(|()| Value::Truth(true)),
+            b'f' => self.take_word(b"false").map(|()| Value::Truth(false)),
+            b'[' => self.words(words).map(|()| Value::Words),
+            _ => self.integer().map(Value::Integer),
         }
-        Some(())
     }
 
     fn next(&mut self) -> Option<u8> {
@@ -234,15 +237,6 @@ impl<'a> Line<'a> {
         Some(&self.text[start..end])
     }
 
-    /// Reads a text or null.
-    fn bytes(&mut self) -> Option<Option<&'a [u8]>> {
-        match self.next()? {
-            b'"' => self.rest_of_text().map(Some),
-            b'n' => self.take_word(b"ull").map(|()| None),
-            _ => None,
-        }
-    }
-
     /// Reads an integer of at most 19 digits, which may be negative.
     fn integer(&mut self) -> Option<i64> {
         let negative = self.peek()? == b'-';
@@ -273,48 +267,21 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Reads an integer or null. Refuses the integer [`NULL`], because it means null in columns.
-    fn count(&mut self) -> Option<i64> {
-        if self.peek()? == b'n' {
-            return self.take_word(b"null").map(|()| NULL);
-        }
-        self.integer().filter(|value| *value != NULL)
-    }
-
-    /// Reads an array of integers into `words`. Returns false for null.
-    fn words(&mut self, words: &mut Vec<i64>) -> Option<bool> {
-        if self.peek()? == b'n' {
-            return self.take_word(b"null").map(|()| false);
-        }
+    /// Reads an array of integers into `words`.
+    fn words(&mut self, words: &mut Vec<i64>) -> Option<()> {
         self.take(b'[')?;
         self.skip_spaces();
         if self.peek()? == b']' {
-            return self.take(b']').map(|()| true);
+            return self.take(b']');
         }
         loop {
             words.push(self.integer()?);
             match self.next()? {
                 b',' => self.skip_spaces(),
-                b']' => return Some(true),
+                b']' => return Some(()),
                 _ => return None,
             }
         }
-    }
-
-    fn truth(&mut self) -> Option<bool> {
-        match self.peek()? {
-            b't' => self.take_word(b"true").map(|()| true),
-            _ => self.take_word(b"false").map(|()| false),
-        }
-    }
-
-    fn any(&mut self) -> Option<()> {
-        match self.peek()? {
-            b'"' | b'n' => drop(self.bytes()?),
-            b't' | b'f' => drop(self.truth()?),
-            _ => drop(self.integer()?),
-        }
-        Some(())
     }
 }
 
