@@ -19,7 +19,6 @@
 //! subscriptions are not affected.
 
 mod batches;
-mod by_pair;
 mod bytes;
 mod columns;
 mod cursor;
@@ -27,6 +26,7 @@ mod events;
 mod joining;
 mod rows;
 mod batched_rows;
+mod sorted_columns;
 mod transactions;
 
 use std::cmp::Ordering;
@@ -46,7 +46,7 @@ use crate::position_info::PositionInfo;
 use crate::range_set::EntrySet;
 use batches::{Batch, Batches};
 use rows::Memory;
-use transactions::Committed;
+use transactions::CommittedTransactions;
 
 /// The null of a column. Valid ids, indexes, sizes and sequences are not negative.
 pub const NULL: i64 = i64::MIN;
@@ -144,19 +144,19 @@ struct Pair {
     last_ledger: (i64, u32),
     /// The places of the first and the last acknowledgment in the order of events.
     acked: Option<(Order, Order)>,
-    rare: Rare,
+    rare: OptionalFields,
 }
 
 impl Pair {
     fn new(topic: i32, subscription: i32) -> Self {
         let (ledgers, last_ledger) = (vec![], (NULL, 0));
-        Self { topic, subscription, ledgers, last_ledger, acked: None, rare: Rare(None) }
+        Self { topic, subscription, ledgers, last_ledger, acked: None, rare: OptionalFields(None) }
     }
 }
 
 /// Fields that most pairs do not have. They take memory only if they are set.
 #[derive(Debug, Clone)]
-struct Rare(Option<Box<RareFields>>);
+struct OptionalFields(Option<Box<RareFields>>);
 
 #[derive(Debug, Clone, Default)]
 struct RareFields {
@@ -180,7 +180,7 @@ static NOTHING: RareFields = RareFields {
     directory: None,
 };
 
-impl Deref for Rare {
+impl Deref for OptionalFields {
     type Target = RareFields;
 
     #[inline]
@@ -189,7 +189,7 @@ impl Deref for Rare {
     }
 }
 
-impl DerefMut for Rare {
+impl DerefMut for OptionalFields {
     fn deref_mut(&mut self) -> &mut RareFields {
         self.0.get_or_insert_default()
     }
@@ -284,7 +284,7 @@ pub struct Partials {
     pair_numbers: HashMap<(i32, i32), u32, Mixed>,
     ledgers: Vec<Ledger>,
     ledger_numbers: HashMap<(u32, i64), u32, Mixed>,
-    committed: Committed,
+    committed: CommittedTransactions,
     memory: Memory,
 }
 

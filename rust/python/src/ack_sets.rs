@@ -10,7 +10,7 @@ use crate::arrays::{Array, Ints, Rows, array};
 use crate::convert::{Int, LimitError, Pair, entry, pairs, raise};
 use crate::positions::Positions;
 use crate::range_set::PositionRangeSet;
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 /// The columns of ack sets: ledger ids, entry ids, starts, words. `starts` has the index of each set's first word, and
 /// then the number of all words.
@@ -47,7 +47,7 @@ const ATTACHED_ROWS: usize = 64;
 /// >>> sets.intersect(3, 5, [0b0101]), len(sets)
 /// (0, 0)
 #[pyclass(frozen, mapping, module = "ackwell")]
-pub(crate) struct AckSets(Shared<ackwell_core::AckSets>);
+pub(crate) struct AckSets(SharedCell<ackwell_core::AckSets>);
 
 /// The words of an ack set, as an argument of a method.
 enum Words {
@@ -126,7 +126,7 @@ fn bits_of<'py>(py: Python<'py>, set: AckSet<'_>) -> PyResult<Bound<'py, PyAny>>
 
 impl AckSets {
     pub(crate) fn of(sets: ackwell_core::AckSets) -> Self {
-        Self(Shared::new(sets))
+        Self(SharedCell::new(sets))
     }
 
     /// Returns a copy of the core structure. Callers use a copy so that no call holds two locks.

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyWeakrefReference;
 
 use crate::convert::raise;
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 /// An array that is returned to the caller.
 pub(crate) type Array<'py, T> = Bound<'py, PyArray1<T>>;
@@ -247,7 +247,7 @@ pub(crate) struct Check<const M: usize, F> {
 /// The check of a batch that refuses no row.
 type NoCheck<T> = Check<0, fn(&T, Block<'_, 0>) -> core::Result<()>>;
 
-impl<T: Send> Shared<T> {
+impl<T: Send> SharedCell<T> {
     /// Calls `change` with every block of rows. A batch runs detached unless it is small. If `check` refuses any block,
     /// `change` is not called at all. Without a `check`, `change` must not refuse a row.
     ///

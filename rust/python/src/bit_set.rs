@@ -6,10 +6,10 @@ use pyo3::prelude::*;
 
 use crate::arrays::{Array, Check, Ints, Rows, array};
 use crate::convert::{Int, raise};
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 /// The arguments for a pickle: the words and the limit.
-type Pickled<'py> = (Array<'py, i64>, usize);
+type PickleState<'py> = (Array<'py, i64>, usize);
 
 /// A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 ///
@@ -37,7 +37,7 @@ type Pickled<'py> = (Array<'py, i64>, usize);
 /// >>> pending.clear_prefix(5).tolist(), list(pending)
 /// ([1, 5], [70])
 #[pyclass(frozen, module = "ackwell")]
-pub(crate) struct BitSet(Shared<ackwell_core::BitSet>);
+pub(crate) struct BitSet(SharedCell<ackwell_core::BitSet>);
 
 /// Converts an argument to a bit index of at least 0. The core checks the upper limit.
 fn index(bit: Int) -> PyResult<usize> {
@@ -47,7 +47,7 @@ fn index(bit: Int) -> PyResult<usize> {
 
 impl BitSet {
     fn of(set: ackwell_core::BitSet) -> Self {
-        Self(Shared::new(set))
+        Self(SharedCell::new(set))
     }
 
     /// Returns a copy of another set's bits, so that no call holds two locks.
@@ -230,7 +230,7 @@ crate::methods::structure_methods! { BitSet, 0, attached, "Return a set of the s
 
     /// Iterate in order over a copy of the set bits.
     fn __iter__(&self, py: Python<'_>) -> BitSetIterator {
-        BitSetIterator(Shared::new((self.0.locked(py).clone(), 0)))
+        BitSetIterator(SharedCell::new((self.0.locked(py).clone(), 0)))
     }
 
     fn __and__(&self, py: Python<'_>, other: &Bound<'_, Self>) -> Self {
@@ -280,7 +280,7 @@ crate::methods::structure_methods! { BitSet, 0, attached, "Return a set of the s
         format!("<BitSet {} bits>", self.cardinality(py))
     }
 
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, PickleState<'py>)> {
         let restore = slf.get_type().getattr("from_words")?;
         let set = slf.get();
         Ok((restore, (set.to_words(slf.py()), set.limit(slf.py()))))
@@ -289,7 +289,7 @@ crate::methods::structure_methods! { BitSet, 0, attached, "Return a set of the s
 
 /// A copy of a set's bits, and the next bit to check.
 #[pyclass(frozen, module = "ackwell")]
-struct BitSetIterator(Shared<(ackwell_core::BitSet, usize)>);
+struct BitSetIterator(SharedCell<(ackwell_core::BitSet, usize)>);
 
 #[pymethods]
 impl BitSetIterator {

@@ -22,17 +22,17 @@ pub(crate) fn message(deliver_at_ms: Int, ledger_id: Int, entry_id: Int) -> Dela
     DelayedMessage::new(deliver_at_ms.0, ledger_id.0, entry_id.0)
 }
 
-/// Defines the class `$class`, which contains a `Shared<ackwell_core::$class>`. `$settings` returns the text of the
+/// Defines the class `$class`, which contains a `SharedCell<ackwell_core::$class>`. `$settings` returns the text of the
 /// arguments for `repr`. Two instances are equal if these texts and their messages are equal.
 macro_rules! delayed_index {
     ($(#[$meta:meta])* $class:ident, $settings:expr, { $($own:tt)* }) => {
         $(#[$meta])*
         #[pyclass(frozen, module = "ackwell")]
-        pub(crate) struct $class($crate::shared::Shared<ackwell_core::$class>);
+        pub(crate) struct $class($crate::shared::SharedCell<ackwell_core::$class>);
 
         impl $class {
             fn of(index: ackwell_core::$class) -> Self {
-                Self($crate::shared::Shared::new(index))
+                Self($crate::shared::SharedCell::new(index))
             }
 
             fn settings(index: &ackwell_core::$class) -> String {

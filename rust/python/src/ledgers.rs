@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyMapping};
 
 use crate::arrays::{Ints, Rows};
 use crate::convert::{Int, Pair, bound, pair, position, raise};
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 /// The ledger directory of one topic: the entries of each ledger, the open ledger, and the trimmed ledgers.
 ///
@@ -48,11 +48,11 @@ use crate::shared::Shared;
 /// >>> ledgers
 /// Ledgers({2: 16, 3: 0, 5: 10}, open=True, trimmed_before=0)
 #[pyclass(frozen, module = "ackwell")]
-pub(crate) struct Ledgers(Shared<core::Ledgers>);
+pub(crate) struct Ledgers(SharedCell<core::Ledgers>);
 
 impl Ledgers {
     pub(crate) fn of(ledgers: core::Ledgers) -> Self {
-        Self(Shared::new(ledgers))
+        Self(SharedCell::new(ledgers))
     }
 }
 
@@ -77,7 +77,7 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
             }
         }
         let ledgers = core::Ledgers::from_entries(pairs, open, trimmed_before.0).map_err(raise)?;
-        Ok(Self(Shared::new(ledgers)))
+        Ok(Self(SharedCell::new(ledgers)))
     }
 
     /// Add a ledger with a greater id than all others and open it. The previous open ledger is closed.

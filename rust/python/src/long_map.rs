@@ -6,7 +6,7 @@ use pyo3::types::{PyIterator, PyTuple};
 
 use crate::arrays::{Array, Ints, Rows, array};
 use crate::convert::{Int, pair, pairs, raise};
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 /// The columns of a map: keys and values.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>);
@@ -37,11 +37,11 @@ type Columns<'py> = (Array<'py, i64>, Array<'py, i64>);
 /// >>> ledgers
 /// <LongMap 4 entries>
 #[pyclass(frozen, mapping, module = "ackwell")]
-pub(crate) struct LongMap(Shared<ackwell_core::LongMap>);
+pub(crate) struct LongMap(SharedCell<ackwell_core::LongMap>);
 
 impl LongMap {
     fn of(map: ackwell_core::LongMap) -> Self {
-        Self(Shared::new(map))
+        Self(SharedCell::new(map))
     }
 
     /// Converts the pairs of a mapping or an iterable, or returns an error for the first invalid one.

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::convert::raise;
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 /// A table that gives each name a number, from 0 in the order of first use.
 ///
@@ -30,7 +30,7 @@ use crate::shared::Shared;
 /// >>> names.number_many(np.array([0, 1, 2, 3], dtype=np.int32), np.frombuffer(b"bca", np.uint8)).tolist()
 /// [1, 2, 0]
 #[pyclass(frozen, module = "ackwell._native")]
-pub(crate) struct Names(Shared<core::Names>);
+pub(crate) struct Names(SharedCell<core::Names>);
 
 #[pymethods]
 impl Names {
@@ -41,7 +41,7 @@ impl Names {
         for name in names.unwrap_or_default() {
             known.number(&name);
         }
-        Self(Shared::new(known))
+        Self(SharedCell::new(known))
     }
 
     fn __len__(&self, py: Python<'_>) -> usize {

@@ -18,7 +18,7 @@ use crate::arrays::Ints;
 use crate::convert::{Int, raise};
 use crate::ledgers::Ledgers;
 use crate::position_info::PositionInfo;
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 type Array<'py> = Bound<'py, PyArray1<i64>>;
 type Offsets<'py> = Bound<'py, PyArray1<i32>>;
@@ -53,7 +53,7 @@ type PyCodes<'py> = (Option<PyReadonlyArray1<'py, i32>>, PyReadonlyArray1<'py, i
 /// >>> info.position, list(ledgers)
 /// (Position(ledger_id=7, entry_id=0), [(7, 2)])
 #[pyclass(frozen, module = "ackwell._native")]
-pub(crate) struct Partials(Shared<core::Partials>, Mutex<Option<Copies>>);
+pub(crate) struct Partials(SharedCell<core::Partials>, Mutex<Option<Copies>>);
 
 #[pymethods]
 impl Partials {
@@ -61,7 +61,7 @@ impl Partials {
     #[pyo3(signature = (*, ordered=true, resets_known=false, batch_size_max=1_048_576))]
     fn new(ordered: bool, resets_known: bool, batch_size_max: i64) -> Self {
         let partials = core::Partials::new(ordered, resets_known, batch_size_max);
-        Self(Shared::new(partials), Mutex::default())
+        Self(SharedCell::new(partials), Mutex::default())
     }
 
     /// The names of the actions of event kinds, by number.

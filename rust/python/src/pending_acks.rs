@@ -12,14 +12,14 @@ use pyo3::prelude::*;
 use crate::arrays::{Array, Block, Check, Ints, Rows, SMALL_BLOCK_ROWS, array};
 use crate::convert::{Int, Pair, pairs, raise};
 use crate::positions::Positions;
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 use handlers::Handlers;
 use value::pending_ack;
 
 /// The columns of entries: ledger ids, entry ids, remaining counts, sticky-key hashes.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 /// The arguments for a pickle: the [`Columns`], and whether the map is closed.
-type Pickled<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, bool);
+type PickleState<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, bool);
 type Entry = (i64, i64, PendingAck);
 
 /// The position after all others.
@@ -64,7 +64,7 @@ const LAST: (i64, i64) = (i64::MAX, i64::MAX);
 /// [Position(ledger_id=3, entry_id=2), Position(ledger_id=4, entry_id=0)]
 #[pyclass(frozen, mapping, module = "ackwell")]
 pub(crate) struct PendingAcks {
-    acks: Shared<ackwell_core::PendingAcks>,
+    acks: SharedCell<ackwell_core::PendingAcks>,
     handlers: Handlers,
 }
 
@@ -92,7 +92,7 @@ fn entries_of(acks: &ackwell_core::PendingAcks) -> Vec<Entry> {
 
 impl PendingAcks {
     fn of(acks: ackwell_core::PendingAcks) -> Self {
-        Self { acks: Shared::new(acks), handlers: Handlers::default() }
+        Self { acks: SharedCell::new(acks), handlers: Handlers::default() }
     }
 }
 
@@ -112,7 +112,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
                 acks.add(ledger_id.0, entry_id.0, value_of(remaining, hash)?);
             }
         }
-        Ok(Self { acks: Shared::new(acks), handlers: Handlers::new(add_handler, remove_handler) })
+        Ok(Self { acks: SharedCell::new(acks), handlers: Handlers::new(add_handler, remove_handler) })
     }
 
     /// Build a map without handlers from four int64 arrays of equal length.
@@ -452,7 +452,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
     }
 
     /// Return the arguments for a pickle: the entries, and whether the map is closed.
-    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, PickleState<'py>)> {
         let (py, acks) = (slf.py(), slf.get());
         let (ledger_ids, entry_ids, remaining, hashes) = acks.to_arrays(py);
         let arguments = (ledger_ids, entry_ids, remaining, hashes, acks.closed(py));

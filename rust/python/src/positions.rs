@@ -4,15 +4,15 @@ use ackwell_core::Position;
 use pyo3::prelude::*;
 
 use crate::convert::position;
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 /// An iterator over a copy of a mapping's positions.
 #[pyclass(frozen, module = "ackwell")]
-pub(crate) struct Positions(Shared<std::vec::IntoIter<Position>>);
+pub(crate) struct Positions(SharedCell<std::vec::IntoIter<Position>>);
 
 impl Positions {
     pub(crate) fn of(positions: Vec<Position>) -> Self {
-        Self(Shared::new(positions.into_iter()))
+        Self(SharedCell::new(positions.into_iter()))
     }
 }
 

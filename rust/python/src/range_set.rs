@@ -8,7 +8,7 @@ use pyo3::types::{PyBytes, PyType};
 
 use crate::arrays::{Array, Block, Check, Ints, Rows, array};
 use crate::convert::{Int, Pair, position, raise};
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 /// A range in Python: ledger id, entry before the first one, last entry.
 type RangeTuple = (i64, i64, i64);
@@ -45,11 +45,11 @@ type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 /// >>> (3, 4) in acked, acked.cardinality, len(acked)
 /// (True, 7, 2)
 #[pyclass(frozen, module = "ackwell")]
-pub(crate) struct PositionRangeSet(pub(crate) Shared<core::PositionRangeSet>);
+pub(crate) struct PositionRangeSet(pub(crate) SharedCell<core::PositionRangeSet>);
 
 impl PositionRangeSet {
     pub(crate) fn of(set: core::PositionRangeSet) -> Self {
-        Self(Shared::new(set))
+        Self(SharedCell::new(set))
     }
 }
 
@@ -303,7 +303,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0, attached,
     /// >>> list(PositionRangeSet([(3, 4, 6)]).positions())
     /// [Position(ledger_id=3, entry_id=5), Position(ledger_id=3, entry_id=6)]
     fn positions(&self, py: Python<'_>) -> PositionIterator {
-        PositionIterator(Shared::new((RangeIterator::of(self.0.locked(py).clone()), None)))
+        PositionIterator(SharedCell::new((RangeIterator::of(self.0.locked(py).clone()), None)))
     }
 
     /// Return all ranges as three int64 arrays: ledger ids, lower bounds (exclusive), upper bounds (inclusive).
@@ -397,7 +397,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0, attached,
 
 /// An iterator over the ranges of a copy of a set. It fetches them in batches.
 #[pyclass(frozen, module = "ackwell")]
-struct RangeIterator(Shared<Ranges>);
+struct RangeIterator(SharedCell<Ranges>);
 
 struct Ranges {
     set: core::PositionRangeSet,
@@ -419,7 +419,7 @@ impl Ranges {
 
 impl RangeIterator {
     fn of(set: core::PositionRangeSet) -> Self {
-        Self(Shared::new(Ranges { set, batch: Vec::new().into_iter(), last: None }))
+        Self(SharedCell::new(Ranges { set, batch: Vec::new().into_iter(), last: None }))
     }
 }
 
@@ -437,7 +437,7 @@ impl RangeIterator {
 
 /// An iterator over the positions of a copy of a set, with the rest of the current range.
 #[pyclass(frozen, module = "ackwell")]
-struct PositionIterator(Shared<(RangeIterator, Option<PositionRange>)>);
+struct PositionIterator(SharedCell<(RangeIterator, Option<PositionRange>)>);
 
 #[pymethods]
 impl PositionIterator {

@@ -11,9 +11,9 @@ mod lock;
 use pyo3::prelude::*;
 
 use crate::forks;
-pub(crate) use lock::Shared;
+pub(crate) use lock::SharedCell;
 
-impl<T: Send> Shared<T> {
+impl<T: Send> SharedCell<T> {
     /// Locks the structure and runs a scalar call.
     pub(crate) fn attached<R>(&self, py: Python<'_>, call: impl FnOnce(&mut T) -> R) -> R {
         call(&mut self.locked(py))

@@ -7,7 +7,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList};
 
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
 /// The end of a line that is not plain, and its fields or the reason why they cannot be read.
 type OddLine<'py> = (usize, Bound<'py, PyAny>);
@@ -20,13 +20,13 @@ type OddLine<'py> = (usize, Bound<'py, PyAny>);
 ///     The kinds of events, each with a flag that is true if the kind may apply to a whole topic. The kinds in the
 ///     columns are indexes into this list.
 #[pyclass(frozen, module = "ackwell._native")]
-pub(crate) struct TraceReader(Shared<trace::TraceReader>);
+pub(crate) struct TraceReader(SharedCell<trace::TraceReader>);
 
 #[pymethods]
 impl TraceReader {
     #[new]
     fn new(kinds: Vec<(String, bool)>) -> Self {
-        Self(Shared::new(trace::TraceReader::new(kinds)))
+        Self(SharedCell::new(trace::TraceReader::new(kinds)))
     }
 
     /// Set the topic and the subscription of lines that do not name them. Call it at the start of each trace.

@@ -68,12 +68,12 @@ pub(super) struct Batch<'a> {
     /// The number of messages; `None` if no event contains it.
     pub(super) size: Option<i64>,
     /// The unacknowledged messages; `None` if no message is acknowledged.
-    pub(super) left: Option<Left<'a>>,
+    pub(super) left: Option<UnackedIndexes<'a>>,
 }
 
 /// The batch indexes of one entry that are not acknowledged: words, least significant bit first.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Left<'a> {
+pub(super) struct UnackedIndexes<'a> {
     words: Words<'a>,
     /// Whether the bits beyond the words are ones, not zeros.
     pub(super) is_endless: bool,
@@ -85,7 +85,7 @@ enum Words<'a> {
     Many(&'a [u64]),
 }
 
-impl<'a> Left<'a> {
+impl<'a> UnackedIndexes<'a> {
     /// Creates the view of `words`.
     pub(super) fn new(words: &'a [u64], is_endless: bool) -> Self {
         Self { words: Words::Many(words), is_endless }
@@ -225,13 +225,13 @@ impl Batches {
         let left = page.left[at];
         let left = match page.forms[at] {
             Form::Nothing => None,
-            Form::Endless => Some(Left { words: Words::One([left]), is_endless: true }),
-            Form::Ended => Some(Left { words: Words::One([left]), is_endless: false }),
+            Form::Endless => Some(UnackedIndexes { words: Words::One([left]), is_endless: true }),
+            Form::Ended => Some(UnackedIndexes { words: Words::One([left]), is_endless: false }),
             Form::Long => {
                 let header = Header::of(self.words[left as usize]);
                 let start = left as usize + 1;
                 let words = Words::Many(&self.words[start..start + header.len]);
-                Some(Left { words, is_endless: header.is_endless })
+                Some(UnackedIndexes { words, is_endless: header.is_endless })
             }
         };
         let size = (page.sizes[at] > 0).then_some(i64::from(page.sizes[at]));

@@ -16,7 +16,7 @@
 //! Each field after the flags is present if its flag is set. Numbers are varints. A text follows its length. A pair is
 //! a (topic, subscription). Acknowledged entries are ranges, or words of 64 bits if these are shorter.
 
-use super::batches::{Batch, Batches, Left};
+use super::batches::{Batch, Batches, UnackedIndexes};
 use super::joining::Part;
 use super::{Flaw, Ledger, NULL, Order, Pair, Partials};
 use crate::error::{Error, Result};
@@ -306,7 +306,7 @@ fn take_batches(reader: &mut FrameReader<'_>, max: i64) -> Result<Batches> {
         let is_endless = reader.byte()? != 0;
         let count = reader.count(8)?;
         let words = reader.words(count)?;
-        let left = Some(Left::new(&words, is_endless));
+        let left = Some(UnackedIndexes::new(&words, is_endless));
         batches.join(Batch { entry_id, size: None, left });
     }
     Ok(batches)

@@ -1,8 +1,8 @@
 //! The application of event rows to partials: one pass with one look-up for each row. A pair is a (topic,
 //! subscription).
 
-use super::by_pair::ByPair;
 use super::events::{ACKS, Action, Codes, EXISTS, Rows, UP_TO};
+use super::sorted_columns::SortedColumns;
 use super::{Flaw, NULL, Partials};
 use crate::error::Result;
 
@@ -161,7 +161,7 @@ impl Partials {
 pub(super) struct Memory {
     /// The pair of each row.
     pairs: Vec<u32>,
-    by_pair: ByPair,
+    by_pair: SortedColumns,
     /// The indexes of rows that are acknowledgments in transactions.
     pub(super) uncommitted: Vec<u32>,
 }

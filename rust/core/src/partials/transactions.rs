@@ -13,7 +13,7 @@ use std::collections::HashSet;
 const NONE: i32 = 0;
 
 /// The committed transactions as (pair number, transaction number).
-pub(super) type Committed = HashSet<(u32, i32), Mixed>;
+pub(super) type CommittedTransactions = HashSet<(u32, i32), Mixed>;
 
 /// Columns of events: topics, subscriptions, kinds and transactions.
 #[derive(Debug, Clone, Copy)]

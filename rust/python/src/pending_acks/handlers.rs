@@ -12,9 +12,9 @@ use pyo3::prelude::*;
 use super::Entry;
 use crate::arrays::Rows;
 use crate::convert::raise;
-use crate::shared::Shared;
+use crate::shared::SharedCell;
 
-type Acks = Shared<ackwell_core::PendingAcks>;
+type Acks = SharedCell<ackwell_core::PendingAcks>;
 type Callback<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
 /// The handlers of one map, if it has any.

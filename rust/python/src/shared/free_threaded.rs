@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
 
 /// A structure with a lock.
-pub(crate) struct Shared<T>(Mutex<T>);
+pub(crate) struct SharedCell<T>(Mutex<T>);
 
-impl<T: Send> Shared<T> {
+impl<T: Send> SharedCell<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }

@@ -5,7 +5,7 @@
 //! read-modify-write operation. A mutex needs two, which take longer than most scalar calls. A batch sets the flag and
 //! runs detached. A thread that finds the flag set detaches and waits for the mutex of the batch.
 //!
-//! **Invariant.** The structure is accessed only through a `Held`, and at most one exists at a time.
+//! **Invariant.** The structure is accessed only through a `Guard`, and at most one exists at a time.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::prelude::*;
 
 /// A structure with a lock.
-pub(crate) struct Shared<T> {
+pub(crate) struct SharedCell<T> {
     /// Whether a call has locked the structure. An attached thread sets the flag, and the same thread clears it.
     is_held: AtomicBool,
     /// Locked while a batch runs detached; other threads wait for it.
@@ -24,17 +24,17 @@ pub(crate) struct Shared<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is accessed only through a `Held`, and at most one exists at a time.
-unsafe impl<T: Send> Sync for Shared<T> {}
+// SAFETY: the value is accessed only through a `Guard`, and at most one exists at a time.
+unsafe impl<T: Send> Sync for SharedCell<T> {}
 
 /// A lock on the structure, and the only access to it. Dropping it unlocks the structure.
-pub(crate) struct Held<'a, T> {
-    shared: &'a Shared<T>,
-    /// Makes `Held` `Send` under the same condition as a `&mut T`: if `T` is `Send`.
+pub(crate) struct Guard<'a, T> {
+    shared: &'a SharedCell<T>,
+    /// Makes `Guard` `Send` under the same condition as a `&mut T`: if `T` is `Send`.
     exclusive: PhantomData<&'a mut T>,
 }
 
-impl<T: Send> Shared<T> {
+impl<T: Send> SharedCell<T> {
     pub(crate) const fn new(value: T) -> Self {
         Self {
             is_held: AtomicBool::new(false),
@@ -45,13 +45,13 @@ impl<T: Send> Shared<T> {
 
     /// Locks the structure for a scalar call; the thread stays attached to the interpreter.
     #[inline]
-    pub(crate) fn locked(&self, py: Python<'_>) -> Held<'_, T> {
+    pub(crate) fn locked(&self, py: Python<'_>) -> Guard<'_, T> {
         if self.is_held.load(Ordering::Acquire) {
             self.wait(py);
         }
         // This thread has stayed attached since it read the flag as clear, so no other thread has set it.
         self.is_held.store(true, Ordering::Relaxed);
-        Held { shared: self, exclusive: PhantomData }
+        Guard { shared: self, exclusive: PhantomData }
     }
 
     /// Locks the structure and runs a batch, detached from the interpreter.
@@ -79,25 +79,25 @@ impl<T: Send> Shared<T> {
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: no other `Held` exists, and no `&mut` to this one.
+        // SAFETY: no other `Guard` exists, and no `&mut` to this one.
         unsafe { &*self.shared.value.get() }
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for Guard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: no other `Held` exists, and no other reference to this one.
+        // SAFETY: no other `Guard` exists, and no other reference to this one.
         unsafe { &mut *self.shared.value.get() }
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for Guard<'_, T> {
     #[inline]
     fn drop(&mut self) {
         self.shared.is_held.store(false, Ordering::Release);

@@ -7,7 +7,7 @@ use super::events::{Codes, Rows};
 
 /// Copied columns of event rows, sorted by pair. The buffers are reused for the next batch of rows.
 #[derive(Debug, Clone, Default)]
-pub(super) struct ByPair {
+pub(super) struct SortedColumns {
     /// The original index of each row.
     pub(super) given: Vec<u32>,
     pub(super) pairs: Vec<u32>,
@@ -17,7 +17,7 @@ pub(super) struct ByPair {
     codes: [Vec<i32>; 3],
 }
 
-impl ByPair {
+impl SortedColumns {
     /// Copies `rows` in the order of their pairs. There are `count` pairs, with numbers from 0.
     pub(super) fn take(&mut self, rows: &Rows<'_>, pairs: &[u32], count: usize) {
         let mut next = vec![0_u32; count + 1];
