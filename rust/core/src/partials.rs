@@ -281,9 +281,9 @@ pub struct Partials {
     files: Vec<String>,
     file_numbers: HashMap<String, u32>,
     pairs: Vec<Pair>,
-    pair_numbers: HashMap<(i32, i32), u32, Mixed>,
+    pair_numbers: HashMap<(i32, i32), u32, MixBuilder>,
     ledgers: Vec<Ledger>,
-    ledger_numbers: HashMap<(u32, i64), u32, Mixed>,
+    ledger_numbers: HashMap<(u32, i64), u32, MixBuilder>,
     committed: CommittedTransactions,
     memory: Memory,
 }
@@ -604,7 +604,7 @@ impl Partials {
 }
 
 /// The builder of [`Mix`], which hashes ids and names of events.
-pub(crate) type Mixed = BuildHasherDefault<Mix>;
+pub(crate) type MixBuilder = BuildHasherDefault<Mix>;
 
 /// A hasher of a few integers by folded multiplication. The standard hasher would take more time than all other work
 /// for a row. The keys are numbers from this module, ids and names. If keys collide, only the replay that contains them

@@ -12,7 +12,7 @@ mod quick;
 use std::collections::HashMap;
 
 use crate::names::Names;
-use crate::partials::{Mixed, NULL};
+use crate::partials::{MixBuilder, NULL};
 use fields::{Fields, Name, place_of};
 pub use line::{FieldValue, LineFields};
 
@@ -91,7 +91,7 @@ pub struct OddLine<'a> {
 /// A reader of traces, one after another. A name has the same number in all traces.
 #[derive(Debug, Clone)]
 pub struct TraceReader {
-    kinds: HashMap<Vec<u8>, i32, Mixed>,
+    kinds: HashMap<Vec<u8>, i32, MixBuilder>,
     of_topic: Vec<bool>,
     /// The indexes of the kinds `commit` and `abort`, whose lines must have a transaction.
     ends_transaction: [Option<i32>; 2],
@@ -111,7 +111,7 @@ impl TraceReader {
     pub fn new(kinds: Vec<(String, bool)>) -> Self {
         let of_topic = kinds.iter().map(|kind| kind.1).collect();
         let codes = kinds.into_iter().enumerate();
-        let kinds: HashMap<Vec<u8>, i32, Mixed> =
+        let kinds: HashMap<Vec<u8>, i32, MixBuilder> =
             codes.map(|(code, (kind, _))| (kind.into_bytes(), code as i32)).collect();
         let code = |kind: &str| kinds.get(kind.as_bytes()).copied();
         let ends_transaction = ["commit", "abort"].map(code);

@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 
-use super::Mixed;
+use super::MixBuilder;
 
 /// The number of entries in a page. It is small, so that a page with a single entry takes only 220 bytes.
 const PAGE: usize = 16;
@@ -26,7 +26,7 @@ pub(super) struct Batches {
     pages: Vec<Page>,
     /// A map from page number (entry id divided by [`PAGE`]) to the index of the page in `pages`. It is empty while
     /// there are few pages.
-    places: HashMap<i64, u32, Mixed>,
+    places: HashMap<i64, u32, MixBuilder>,
     /// The index of the page used last.
     last: u32,
     words: Vec<u64>,

@@ -5,7 +5,7 @@
 
 use super::events::{ACKS, Action, Codes};
 use super::rows::PairsOfBatch;
-use super::{Mixed, Partials};
+use super::{MixBuilder, Partials};
 use crate::error::{Error, InvalidArgument, Result};
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 const NONE: i32 = 0;
 
 /// The committed transactions as (pair number, transaction number).
-pub(super) type CommittedTransactions = HashSet<(u32, i32), Mixed>;
+pub(super) type CommittedTransactions = HashSet<(u32, i32), MixBuilder>;
 
 /// Columns of events: topics, subscriptions, kinds and transactions.
 #[derive(Debug, Clone, Copy)]

@@ -23,12 +23,12 @@ const START: usize = FIELD_COUNT + 1;
 #[derive(Debug, Clone)]
 pub(super) struct KeyPredictor {
     after: [[Follower; CANDIDATES]; START + 1],
-    names: [[Known; CANDIDATES]; NAMES],
+    names: [[PredictedName; CANDIDATES]; NAMES],
 }
 
 /// A name of an earlier line.
 #[derive(Debug, Clone, Default)]
-struct Known {
+struct PredictedName {
     /// The name with its quotes; empty if no name is stored.
     quoted: Vec<u8>,
     number: i32,
@@ -70,7 +70,7 @@ impl KeyPredictor {
     pub(super) fn note_name(&mut self, place: usize, name: &[u8], number: i32) {
         let candidates = &mut self.names[place];
         candidates.rotate_right(1);
-        let Known { quoted, number: known } = &mut candidates[0];
+        let PredictedName { quoted, number: known } = &mut candidates[0];
         quoted.clear();
         quoted.push(b'"');
         quoted.extend_from_slice(name);
@@ -80,8 +80,9 @@ impl KeyPredictor {
 
     /// If the name at the start of `rest` is one of the predicted names, returns it.
     #[inline]
-    fn name(&self, place: usize, rest: &[u8]) -> Option<&Known> {
-        let begins = |known: &&Known| !known.quoted.is_empty() && rest.starts_with(&known.quoted);
+    fn name(&self, place: usize, rest: &[u8]) -> Option<&PredictedName> {
+        let begins =
+            |known: &&PredictedName| !known.quoted.is_empty() && rest.starts_with(&known.quoted);
         self.names[place].iter().find(begins)
     }
 
@@ -244,8 +245,8 @@ impl<'a> Line<'a> {
         let start = self.at;
         let mut value = 0_u64;
         while let Some(bytes) = self.text.get(self.at..self.at + 8) {
-            let (digits, few) = digits(u64::from_le_bytes(bytes.try_into().ok()?));
-            value = value.wrapping_mul(TENS[digits]).wrapping_add(few);
+            let (digits, part) = digits(u64::from_le_bytes(bytes.try_into().ok()?));
+            value = value.wrapping_mul(TENS[digits]).wrapping_add(part);
             self.at += digits;
             if digits < 8 {
                 break;
