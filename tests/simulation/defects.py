@@ -179,7 +179,7 @@ DEFECTS: dict[str, Defect] = {
     ),
     "a delta holds one change of two": instead(delta, "merge", merged_without_the_first),
     "open transactions are not saved": nothing(saved, "encode_transactions", b""),
-    "receipts are given one by one": instead(Durability, "saved", receipts_before_the_save),
+    "receipts are given one by one": instead(Durability, "record_save", receipts_before_the_save),
     "a back-off is over at once": instead(Backoffs, "start", no_wait),
     "a delay is not kept": nothing(DelayedDeliveryTracker, "add", False),
     "an abort forgets the delay": nothing(ReplayQueue, "is_unseen", False),
