@@ -219,4 +219,8 @@ def test_a_delay_past_int64_is_an_integer_outside_int64() -> None:
     time_ms = 2**63 - 1
     fields = reader.fields(b'{"t":%d,"deliver_after_ms":1}' % time_ms)
     assert fields == {"time_ms": time_ms, "deliver_at_ms": 2**63}
+    plain = b'{"ev":"publish","topic":"t","l":3,"e":0,"t":%d,"deliver_after_ms":1}' % time_ms
+    # Columns have no delivery time. Both ways of reading accept the line.
+    for line in (plain, plain[:-1] + b',"more":{}}'):
+        assert read(line, (None, None))[:3] == [len(line), 1, None]
     assert reader.fields(b'{"l":-18446744073709551616}') == {"ledger_id": -(2**64)}

@@ -163,16 +163,18 @@ impl TraceReader {
     ///
     /// The reason, if the line is not a JSON object, or contains a field twice.
     pub fn fields<'a>(&self, line: &'a [u8]) -> Result<Option<LineFields<'a>>, String> {
-        Ok(LineFields::read(line)?.map(|fields| self.with_defaults(fields)))
+        Ok(LineFields::read(line)?.map(|fields| self.completed(fields)))
     }
 
-    fn with_defaults<'a>(&self, mut fields: LineFields<'a>) -> LineFields<'a> {
+    /// Sets the fields that an event has and that columns do not store, or store as a number.
+    fn completed<'a>(&self, mut fields: LineFields<'a>) -> LineFields<'a> {
         for (place, names, number) in [
             (place_of("topic"), &self.topics, self.default_topic),
             (place_of("subscription"), &self.subscriptions, self.default_subscription),
         ] {
             fields.set_default(place, number.and_then(|number| names.get(number as usize)));
         }
+        fields.set_delivery_time();
         fields
     }
 
@@ -233,7 +235,7 @@ impl TraceReader {
             return Ok(());
         }
         columns.words.truncate(words);
-        Err(Ok(self.with_defaults(fields)))
+        Err(Ok(self.completed(fields)))
     }
 
     fn put(

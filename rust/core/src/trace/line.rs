@@ -121,7 +121,7 @@ impl<'a> LineFields<'a> {
         std::mem::take(&mut self.0[place])
     }
 
-    /// Applies the fields that change other fields (`ok`, `deliver_after_ms` and the details), and removes them.
+    /// Applies `ok` and the fields of details, which change other fields, and removes them.
     fn complete(&mut self) -> Result<(), String> {
         let kind = match &self.0[KIND] {
             FieldValue::Text(kind) => kind.clone(),
@@ -139,6 +139,11 @@ impl<'a> LineFields<'a> {
             }
         }
         self.0[DETAIL] = detail;
+        Ok(())
+    }
+
+    /// Replaces `deliver_after_ms` by the time of delivery.
+    pub(super) fn set_delivery_time(&mut self) {
         if let (FieldValue::Integer(after_ms), FieldValue::Integer(time_ms), FieldValue::Null) =
             (self.take(DELIVER_AFTER_MS), &self.0[TIME_MS], &self.0[DELIVER_AT_MS])
         {
@@ -146,7 +151,6 @@ impl<'a> LineFields<'a> {
             self.0[DELIVER_AT_MS] = i64::try_from(at_ms)
                 .map_or_else(|_| FieldValue::LargeInteger(at_ms.to_string()), FieldValue::Integer);
         }
-        Ok(())
     }
 }
 
