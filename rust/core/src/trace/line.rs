@@ -90,7 +90,8 @@ impl<'a> LineFields<'a> {
     /// cannot hold the line.
     pub(super) fn stored(&self, words: &mut Vec<i64>) -> Option<Fields<'_>> {
         let mut fields = Fields::default();
-        for ((_, _, field), value) in FIELDS.iter().zip(self.0.iter()) {
+        let known = FIELDS.iter().zip(self.0.iter());
+        for ((_, _, field), value) in known.filter(|field| field.0.2 != ValueType::Any) {
             let value = match value {
                 FieldValue::Null => continue,
                 FieldValue::Text(text) => Value::Text(Name::Text(text)),
