@@ -1546,9 +1546,9 @@ class Partials:
         """Apply rows of events; return the index of the first row that is not an event, or None.
 
         The subscription of such a row gets a flaw. A column of names (`topics`, `subscriptions`, `kinds` and files) is
-        a pair of int32 arrays. The first has the code of each row; it is None if each row has code 0. The second has
-        the number of each code. For a kind, the number is an index into `ACTIONS`. Every other column is an int64
-        array. O(rows); other threads run during the call.
+        a pair of int32 arrays, `(codes, numbers)`. `codes` has the code of each row, or is None if each row has code 0.
+        `numbers[code]` is the number of a name. For a kind, this number is an index into `ACTIONS`. Every other column
+        is an int64 array. O(rows); other threads run during the call.
 
         Parameters
         ----------

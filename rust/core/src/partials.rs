@@ -83,7 +83,7 @@ pub enum Flaw {
     BatchTooLarge = 4,
     /// A seek that was folded after two acknowledgments, although it happened between them.
     SeekBetween = 5,
-    /// A cleared backlog without a position. The fold does not have the events before it, so the position is unknown.
+    /// A cleared backlog without a position. The fold does not have the earlier events, so the position is unknown.
     ClearedBlindly = 6,
     /// An acknowledgment in a transaction. The fold does not have the commits, so the outcome is unknown.
     InTransaction = 7,

@@ -74,7 +74,7 @@ impl ManagedCursorInfo {
     /// Sets the unknown fields, which are written back unchanged.
     ///
     /// # Errors
-    /// [`Error::Value`] unless they are whole fields that `ManagedCursorInfo` does not define.
+    /// [`Error::Value`] if `fields` ends inside a field, or contains a field that `ManagedCursorInfo` defines.
     pub fn set_unknown_fields(&mut self, fields: &[u8]) -> Result<()> {
         let mut bytes = vec![1 << 3, 0];
         bytes.extend_from_slice(fields);

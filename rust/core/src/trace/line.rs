@@ -19,7 +19,7 @@ const DELIVER_AFTER_MS: usize = place_of("deliver_after_ms");
 const DELIVER_AT_MS: usize = place_of("deliver_at_ms");
 const DETAIL: usize = place_of("detail");
 
-/// The kinds of events whose detail is in a field that is not called `detail`, each with the index of that field.
+/// The kinds of events that have their detail in another field than `detail`, each with the index of that field.
 const DETAILS: [(&str, usize); 4] = [
     ("snapshot", place_of("file")),
     ("consumer_open", place_of("type")),

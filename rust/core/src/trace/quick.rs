@@ -16,7 +16,7 @@ const BYTES: usize = 32;
 /// The maximum number of different keys that are predicted after a given key.
 const CANDIDATES: usize = 4;
 
-/// The number of the start of a line, used instead of the number of a previous key. No key has this number.
+/// Takes the place of the previous key at the start of a line. No key has this number.
 const START: usize = FIELD_COUNT + 1;
 
 /// A predictor of the next key and the next name from those of earlier lines.

@@ -57,7 +57,7 @@ impl Code {
         (code, u64::try_from(cost).unwrap_or(u64::MAX).saturating_add(header))
     }
 
-    /// Writes the parameters of the code. They precede the numbers of the column.
+    /// Writes the parameters of the encoding. They precede the numbers of the column.
     pub(super) fn put_header(self, bits: &mut BitWriter) {
         bits.put(u64::from(self.rice), 1);
         bits.put(u64::from(self.width), 7);
