@@ -24,6 +24,7 @@ from ackwell.replay import parquet
 from ackwell.replay.events import Event, Kind
 from ackwell.replay.files import fold_files, path_columns, read_events
 from ackwell.replay.fold import Fold
+from ackwell.replay.local import replay_events
 from ackwell.replay.parquet import ParquetEvents
 from ackwell.replay.states import SubscriptionState, replay_files
 from ackwell.replay.traces import line
@@ -245,6 +246,8 @@ def test_a_file_without_a_needed_column_is_refused_by_name(tmp_path: Path) -> No
     pq.write_table(table.set_column(4, "kind", table.column("sequence")), tmp_path / "a.parquet")
     with pytest.raises(SchemaError, match=r"differ in case only|expected string"):
         replay_files([tmp_path])
+    with pytest.raises(SchemaError, match="'topic' and 'Topic' differ in case only"):
+        replay_events(table.append_column("Topic", table.column("topic")))
 
 
 def test_a_file_that_was_read_is_closed(tmp_path: Path) -> None:

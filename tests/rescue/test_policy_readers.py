@@ -227,8 +227,19 @@ def test_a_failed_request_after_a_lag_does_not_end_the_wait(
     assert asked > FAILS_FROM[path]
 
 
-@pytest.mark.parametrize(("code", "requests"), [(429, 4), (500, 4), (503, 4), (412, 1)])
-def test_a_temporary_failure_is_waited_for(code: int, requests: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("path", "code", "requests"),
+    [
+        ("stats", 429, 4),
+        ("stats", 500, 4),
+        ("stats", 503, 4),
+        ("stats", 412, 1),
+        ("partitioned-stats", 412, 1),
+    ],
+)
+def test_a_temporary_failure_is_waited_for(
+    path: str, code: int, requests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The client repeats a request three times. It does not repeat 412, the answer while a bundle moves."""
     pauses = recorded_pauses(monkeypatch, "ackwell.rescue.policy_readers", "ackwell.cluster.endpoint")
     left = [b'{"reason":"Can\'t find owner for topic persistent://shop/eu/__change_events"}'] * requests
@@ -239,7 +250,8 @@ def test_a_temporary_failure_is_waited_for(code: int, requests: int, monkeypatch
         else:
             handler.answer(events(reader(), reader()))
 
-    with cluster(answers() | {f"{EVENTS}/stats": stats}) as (admin, _):
+    served = answers() | {f"{EVENTS}/stats": 404} | {f"{EVENTS}/{path}": stats}
+    with cluster(served) as (admin, _):
         assert list(wait_until_read(admin, [TOPIC])) == []
     assert (len(left), len(pauses)) == (0, requests)
 

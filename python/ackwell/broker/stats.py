@@ -279,7 +279,7 @@ def stats_files(source: str | AnyPath) -> list[AnyPath]:
     except OSError as error:
         raise StatsError(f"cannot be read: {error.strerror or error}", str(source)) from None
     if not files:
-        raise StatsError(f"no .json or .json.gz file in the folder; {HOW_TO}, a file a topic", str(path))
+        raise StatsError(f"no .json or .json.gz file in the folder; {HOW_TO}, a file a topic", str(source))
     return files
 
 

@@ -25,8 +25,11 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments. Refuse an empty one, which would be the current folder as a path.
 
-        A script passes such an argument if a variable of the shell is not set.
+        A script passes such an argument if a variable of the shell is not set. The completion of a command
+        line accepts an empty argument.
         """
+        if ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
         given, _, parameters = self.make_parser(ctx).parse_args(args=list(args))
         for parameter in parameters:
             value = given.get(parameter.name or "")

@@ -66,13 +66,18 @@ class CursorState:
 def existing(ranges: PositionRangeSet, ledgers: Ledgers) -> PositionRangeSet:
     """Return the positions in `ranges` for which the ledgers have an entry. O(ranges · log(ledgers))."""
     found = ranges.copy()
-    for ledger_id in found.ledger_ids():
+    remove_missing(found, ledgers)
+    return found
+
+
+def remove_missing(positions: PositionRangeSet | AckSets, ledgers: Ledgers) -> None:
+    """Remove the positions for which the ledgers have no entry. O(positions · log(ledgers))."""
+    for ledger_id in positions.ledger_ids():
         try:
             entries = ledgers.entries(ledger_id)
         except KeyError:
             entries = 0
-        found.remove_range(ledger_id, entries - 1, INT64_MAX)
-    return found
+        positions.remove_range(ledger_id, entries - 1, INT64_MAX)
 
 
 def backlog_beyond(ledgers: Ledgers, mark_delete: Position, acked: PositionRangeSet) -> int:

@@ -24,7 +24,7 @@ from ackwell.arrays import as_int64
 from ackwell.cursor.ack_sets import check_word_count, from_words, words_of_rows
 from ackwell.cursor.carried import LoadedFields
 from ackwell.cursor.cursor_settings import CursorSettings
-from ackwell.cursor.cursor_state import CursorState
+from ackwell.cursor.cursor_state import CursorState, remove_missing
 from ackwell.drawing import DrawableValue, Drawing
 from ackwell.engine import engine_named, native_engine
 from ackwell.errors import ProtocolError
@@ -534,9 +534,7 @@ class CursorRules(DrawableValue):
         sets: AckSets = self._engine.AckSets(info.batch_deleted)
         check_word_count(sets.longest())
         if not self._settings.keep_missing_positions:
-            entries = dict(self._ledgers)
-            for ledger_id in sets.ledger_ids():
-                sets.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
+            remove_missing(sets, self._ledgers)
         sets.remove_up_to(*self._mark_delete)
         sets.remove_ranges(self.individually_deleted)
         if not self._settings.replace_ack_sets:
@@ -552,9 +550,7 @@ class CursorRules(DrawableValue):
     def _remove_missing(self, positions: PositionRangeSet) -> int:
         """Remove the positions that no ledger contains from a range set. Return the number of removals."""
         before = positions.cardinality
-        entries = dict(self._ledgers)
-        for ledger_id in positions.ledger_ids():
-            positions.remove_range(ledger_id, entries.get(ledger_id, 0) - 1, INT64_MAX)
+        remove_missing(positions, self._ledgers)
         return before - positions.cardinality
 
     def _mark_delete_up_to(self, position: Position) -> bool:
@@ -648,5 +644,6 @@ def _checked_properties(properties: Mapping[str, int]) -> dict[str, int]:
     for name, value in properties.items():
         if not isinstance(name, str):
             raise TypeError(f"property name {name!r}; expected a string")
-        checked[name] = value if is_int64(value) else check_int64(f"property {name!r}", value)
+        is_exact = type(value) is int and is_int64(value)
+        checked[name] = value if is_exact else check_int64(f"property {name!r}", value)
     return checked

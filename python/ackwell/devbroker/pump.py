@@ -176,7 +176,8 @@ def _deliver(source: TopicSubscription, delivery: Delivery, entries: dict[tuple[
     _count(source, consumer, len(run), sum(sizes), nbytes)
     frames = message_frames(consumer.consumer_id, ledger_ids, entry_ids, payloads, source.content.partition)
     consumer.connection.send_messages(consumer, frames, nbytes)
-    source.record_run(Kind.DISPATCH, consumer, ledger_ids, entry_ids, sizes, *([counts] if counts else []))
+    columns = (ledger_ids, entry_ids, sizes, counts) if counts else (ledger_ids, entry_ids, sizes)
+    source.record_run(Kind.DISPATCH, consumer, *columns)
 
 
 def _count(

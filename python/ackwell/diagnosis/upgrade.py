@@ -346,9 +346,13 @@ class _Prediction(NamedTuple):
         )
 
     def improves(self, other: _Prediction) -> bool:
-        """Return whether no loss is greater and no limit nearer than in `other`, and one is better."""
+        """Return whether no loss is greater and no limit nearer than in `other`, and one is better.
+
+        The delivery must be equal.
+        """
         return (
-            (self.losses, self.limits) != (other.losses, other.limits)
+            self.delivery == other.delivery
+            and (self.losses, self.limits) != (other.losses, other.limits)
             and self.limits <= other.limits
             and all(
                 weight(ours) <= weight(theirs) for ours, theirs in zip(self.losses, other.losses, strict=True)

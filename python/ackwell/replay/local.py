@@ -71,10 +71,10 @@ def _table(events: Any) -> pa.Table:
         if not hasattr(events, "__arrow_c_stream__"):
             raise TypeError(f"{type(events).__name__} is neither paths nor a table (__arrow_c_stream__)")
         events = pa.table(events)
-    events = events.rename_columns([name.lower() for name in events.column_names])
     kinds = [(field.name, _without_views(field.type)) for field in events.schema]
     events = events.cast(pa.schema(kinds))
     check_columns(events.schema, "events", {})
+    events = events.rename_columns([name.lower() for name in events.column_names])
     if "sequence" not in events.column_names:
         raise SchemaError("events: column 'sequence' is missing; it orders the events")
     return events.select([name for name in COLUMNS if name in events.column_names])

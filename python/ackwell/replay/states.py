@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackwell.drawing import DrawableValue, Drawing
 from ackwell.errors import EventError, ProtocolError
+from ackwell.object_paths import require_paths
 from ackwell.replay.cursor_rows import CursorRow
 from ackwell.replay.event_columns import columns_of
 from ackwell.replay.events import IN_TRANSACTION, Event
-from ackwell.replay.files import event_files, fold_files, raise_first_flaw, read_events
+from ackwell.replay.files import fold_files, raise_first_flaw, read_events
 from ackwell.replay.in_order import OrderedFold
 
 if TYPE_CHECKING:
@@ -192,10 +193,11 @@ def replay_files(
     Raises `EventError` with file and line for a line that is not an event, and for an acknowledgment of an
     entry that was never published.
     """
+    require_paths(sources)
     # The files are read again to find the line of an error, and an iterator has its items only once.
-    files = event_files(sources)
-    with located_errors(files, at, errors):
-        fold = fold_files(files, at=at, on_file=on_file, begin=starting_from(start_from), threads=threads)
+    sources = list(sources)
+    with located_errors(sources, at, errors):
+        fold = fold_files(sources, at=at, on_file=on_file, begin=starting_from(start_from), threads=threads)
         return states_of(fold, errors)
 
 

@@ -162,7 +162,7 @@ def _unread(
                 raise failures[0]
             lag = _lag(renewed, namespace, brokers, owners, backlog_read)
         except StatsError as error:
-            if isinstance(error, NoAnswerError):
+            if isinstance(error, NoAnswerError) and _NO_OWNER not in error.reason:
                 failures.append(error)
             return _unchecked(namespace, error)
         risk = "If a topic moves to such a broker, the broker delivers messages of held subscriptions"
@@ -172,17 +172,25 @@ def _unread(
         return [found for found in pool.map(check, namespaces) if found is not None]
 
 
+def _ask(admin: Admin, path: str) -> tuple[Any, int | None]:
+    """Ask a broker. Raise `NoAnswerError` if the bundle of a topic has no owner yet."""
+    try:
+        return admin.ask_timed(path)
+    except StatsError as error:
+        if _NO_OWNER in error.reason:
+            raise NoAnswerError(error.reason, error.source) from None
+        raise
+
+
 def _lag(admin: Admin, namespace: str, brokers: list[str], owners: list[str], backlog_read: int) -> str:
     """Return which brokers may not have read the topic policies of a namespace; empty if all have."""
     path = topic_path(f"persistent://{namespace}/__change_events")
     try:
-        stats, now_ms = admin.ask_timed(f"{path}/stats")
+        stats, now_ms = _ask(admin, f"{path}/stats")
     except NoAnswerError:
         raise
-    except StatsError as error:
-        if _NO_OWNER in error.reason:
-            raise NoAnswerError(error.reason, error.source) from None
-        stats, now_ms = admin.ask_timed(f"{path}/partitioned-stats")
+    except StatsError:
+        stats, now_ms = _ask(admin, f"{path}/partitioned-stats")
     subscriptions: Any = stats.get("subscriptions") if isinstance(stats, dict) else None
     if not isinstance(subscriptions, dict):
         raise StatsError("expected the subscriptions of a topic", admin.endpoint.address(path))

@@ -696,8 +696,8 @@ ActiveChange(consumer='a', active=True)])
         """Redeliver a message as `nack` does, and return the consumer's later messages with the same hash.
 
         These later messages are redelivered after it. The consumer must not process them, because they are no
-        longer pending. Their redelivery counts do not change. The list is empty if the
-        type is not Key_Shared, or if the message is not pending at this consumer. O(entries).
+        longer pending. Their redelivery counts do not change. The list is empty if the type is not
+        Key_Shared, or if the message is not pending at this consumer. O(entries).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Key_Shared", Ledgers({3: 3}))

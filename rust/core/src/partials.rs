@@ -396,8 +396,9 @@ impl Partials {
     #[inline]
     fn admit_acknowledgments(&mut self, pair: u32, first: Order, last: Order) -> Option<bool> {
         let known = &self.pairs[pair as usize];
-        let [takes_first, takes_last] =
-            [first, last].map(|order| self.voiding_seek(known, order).is_none());
+        let takes_first = self.voiding_seek(known, first).is_none();
+        let takes_last =
+            if first == last { takes_first } else { self.voiding_seek(known, last).is_none() };
         if self.ordered && takes_first && takes_last {
             self.widen_acked(pair, first, last);
         }
