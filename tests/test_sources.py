@@ -28,6 +28,7 @@ EXAMPLES = {
     SourceKind.DUMP: json.dumps({"topic": "t", "internalStats": INTERNAL, "stats": {}}).encode(),
     SourceKind.PLAN: b'{"version": 9, "timeMs": 0, "plans": [], "refused": []}',
     SourceKind.JOURNAL: b'{"version": 9, "admin": "http://a", "cluster": "c", "before": null}',
+    SourceKind.WINDOW: b'{"version": 9, "cluster": "c", "timeMs": 0, "subscriptions": [["t", "s"]]}',
     SourceKind.PREDICTION: b'{"topic": "t", "returnedEntries": "[]", "vanishedEntries": "[]"}',
     SourceKind.LEDGER_INFO: bytes.fromhex("0a0408392000"),
     SourceKind.DECODED_CURSOR: b'{"cursorsLedgerId": 3, "markDeleteLedgerId": 4}',

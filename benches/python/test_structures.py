@@ -79,7 +79,7 @@ BATCHES: dict[str, Callable[[], object]] = {
     "TimeWheel.add_many": lambda: TimeWheel(1).add_many(TIMES, LEDGERS, ENTRIES),
     "Names.number_many": lambda: Names().number_many(OFFSETS, TEXTS),
     "Partials.feed": lambda: Partials().feed(ONE_NAME, ONE_NAME, ACKS, LEDGERS, ENTRIES),
-    "TraceReader.read": lambda: TraceReader([("ack", False)]).read(LINES, 0, len(LINES), 1),
+    "TraceReader.read": lambda: TraceReader([("ack", False, False)]).read(LINES, 0, len(LINES), 1),
     "crc32c": lambda: crc32c(BYTES),
     "decode_command_ack": lambda: decode_command_ack(COMMAND),
     "compress": lambda: compress(BYTES, "ZSTD"),

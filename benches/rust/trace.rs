@@ -19,7 +19,9 @@ pub(crate) fn benches(criterion: &mut Criterion<CpuTime>) {
     let mut group = criterion.benchmark_group("trace");
     group.throughput(elements(LINES));
     group.bench_function("lines", |bench| {
-        bench.iter(|| TraceReader::new(vec![("ack".into(), false)]).read(lines.as_bytes(), 1));
+        bench.iter(|| {
+            TraceReader::new(vec![("ack".into(), false, false)]).read(lines.as_bytes(), 1)
+        });
     });
     group.finish();
 }

@@ -1636,11 +1636,11 @@ class TraceReader:
 
     Parameters
     ----------
-    kinds : list of (str, bool)
-        The kinds of events, each with a flag that is true if the kind may apply to a whole topic. The kinds in the
-        columns are indexes into this list.
+    kinds : list of (str, bool, bool)
+        The kinds of events, each with two flags: whether an event of the kind may apply to a whole topic, and whether
+        it must name a transaction. The kinds in the columns are indexes into this list.
     """
-    def __new__(cls, kinds: Sequence[tuple[str, bool]]) -> Self: ...
+    def __new__(cls, kinds: Sequence[tuple[str, bool, bool]]) -> Self: ...
     def set_defaults(self, topic: str | None = None, subscription: str | None = None) -> None:
         """Set the topic and the subscription of lines that do not name them. Call it at the start of each trace."""
     def names(self, starts: list[int]) -> list[list[str]]:

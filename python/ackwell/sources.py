@@ -63,6 +63,7 @@ class SourceKind(StrEnum):
     DUMP = "a dump of `ackwell collect` or `ackwell rescue snapshot`"
     PLAN = "a plan of `ackwell rescue plan`"
     JOURNAL = "a journal of `ackwell rescue hold`"
+    WINDOW = "a window of `ackwell rescue begin`"
     PREDICTION = "the JSON of `ackwell what-if`"
     LEDGER_INFO = "a ManagedLedgerInfo, the list of a topic's ledgers"
     DECODED_CURSOR = "a decoded cursor in JSON"
@@ -87,6 +88,7 @@ _HINTS: Final = {
     SourceKind.DUMP: "`ackwell doctor` reads it",
     SourceKind.PLAN: "`ackwell rescue apply` reads it",
     SourceKind.JOURNAL: "`ackwell rescue release` reads it",
+    SourceKind.WINDOW: "`ackwell rescue end` reads its folder",
     SourceKind.PREDICTION: "`ackwell what-if --verify` reads it",
     SourceKind.LEDGER_INFO: "the cursor is the value one level below it, …/TOPIC/SUBSCRIPTION",
     SourceKind.DECODED_CURSOR: "`ackwell inspect` reads it",
@@ -96,6 +98,7 @@ _HINTS: Final = {
 _JSON_KINDS: Final = (
     (SourceKind.PLAN, re.compile(rb'"plans"\s*:\s*\[')),
     (SourceKind.JOURNAL, re.compile(rb'\A\{[^{]*"admin"\s*:[^{]*"before"\s*:')),
+    (SourceKind.WINDOW, re.compile(rb'\A\{[^{]*"cluster"\s*:[^{]*"subscriptions"\s*:')),
     (SourceKind.PREDICTION, re.compile(rb'"vanishedEntries"\s*:')),
     (SourceKind.EVENTS, re.compile(rb'\A\{[^{\r\n]*"(?:ev|kind)"\s*:')),
     (SourceKind.DUMP, re.compile(rb'"internalStats"\s*:')),

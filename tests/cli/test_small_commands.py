@@ -345,7 +345,9 @@ def test_a_prediction_that_is_not_json_is_named(tmp_path: Path) -> None:
     line = ["what-if", "skip", str(told), "sub", "--entries", "1"]
     done = ackwell(*line, "--verify", str(tmp_path / "predicted.json"))
     assert done.code == 1
-    assert done.err.startswith(f"error: {tmp_path / 'predicted.json'}: not JSON: ")
+    assert done.err.startswith(
+        f"error: {tmp_path / 'predicted.json'}: other JSON, not the JSON of `ackwell what-if` ("
+    )
     assert done.err.count("\n") == 1
     assert ackwell(*line).code == 0
     assert "seek needs --to" in refused("what-if", "seek", str(told), "sub")

@@ -213,10 +213,10 @@ def test_a_move_without_an_effect_and_a_malformed_prediction_are_named() -> None
         "1 of 2 entries are acknowledged now",
     ]
     for key in ("topic", "subscription", "returnedEntries", "vanishedEntries", "ledgers"):
-        with pytest.raises(StatsError, match="not the JSON of `ackwell what-if --format json`"):
+        with pytest.raises(StatsError, match="damaged or incomplete: not the JSON of `ackwell what-if`"):
             check_prediction({name: each for name, each in predicted.items() if name != key}, before)
     for wrong in ({"ledgers": [4]}, {"ledgers": {"x": 1}}, {"returnedEntries": 5}, {"vanishedEntries": "x"}):
-        with pytest.raises(StatsError, match="not the JSON of `ackwell what-if --format json`"):
+        with pytest.raises(StatsError, match="damaged or incomplete: not the JSON of `ackwell what-if`"):
             check_prediction({**predicted, **wrong}, before)
     other = replace(before, subscription="other")
     with pytest.raises(StatsError, match=r"it is of subscription 'sub' of .*, not of 'other' of "):

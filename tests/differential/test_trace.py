@@ -12,7 +12,11 @@ from ackwell.errors import EventError
 from ackwell.replay.events import EFFECTS, Kind
 from ackwell.replay.traces import TraceParser
 
-KINDS = [(kind.value, EFFECTS[kind].of_topic) for kind in Kind if kind is not Kind.META]
+KINDS = [
+    (kind.value, effect.of_topic, effect.transaction)
+    for kind, effect in EFFECTS.items()
+    if kind is not Kind.META
+]
 NULL = -(2**63)
 INTEGERS = {
     "sequence": "sequences",

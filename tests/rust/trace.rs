@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 fn reader() -> TraceReader {
     TraceReader::new(vec![
-        ("publish".into(), true),
-        ("publish_failed".into(), true),
-        ("ack".into(), false),
+        ("publish".into(), true, false),
+        ("publish_failed".into(), true, false),
+        ("ack".into(), false, false),
     ])
 }
 

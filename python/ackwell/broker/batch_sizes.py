@@ -245,7 +245,10 @@ class BatchSizes:
         return max(self.total_messages - unacked_entries, 0)
 
     def _acked_in(self, position: tuple[int, int], words: Sequence[int]) -> Bounds:
-        """Count the acknowledged messages of one entry; a set bit in `words` is an unacknowledged message."""
+        """Count the acknowledged messages of one entry; a set bit in `words` is an unacknowledged message.
+
+        `Partials.cursors` has the same count for the batches of many cursors (`acked_in_batches` in Rust).
+        """
         unacked = from_words(words)
         unacked_count, highest = unacked.bit_count(), last_unacked(unacked)
         size = self.of.get(position, self.each)

@@ -76,13 +76,15 @@ def what_if(
     from ackwell.diagnosis.what_if import what_if as predict
     from ackwell.json_values import json_value
     from ackwell.regular_files import read_regular
+    from ackwell.sources import SourceKind, source_kind, wrong_kind
 
     stats = _stats(client, source, subscription)
     if verify is not None:
+        data = read_regular(verify)
         try:
-            predicted = json_value(read_regular(verify))
+            predicted = json_value(data)
         except ValueError as error:
-            fail(f"{verify}: not JSON: {error}")
+            fail(f"{verify}: {wrong_kind(source_kind(data), SourceKind.PREDICTION)} ({error})")
         found, details = check_prediction(predicted, stats)
         if output is options.OutputFormat.JSON:
             print_json({"happened": str(found), "details": details})

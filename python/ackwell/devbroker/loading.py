@@ -44,7 +44,7 @@ from ackwell.position import Position
 from ackwell.protocol.command_ack import TransactionId
 from ackwell.protocol.payload import read_payload
 from ackwell.protocol.topic_name import TopicName
-from ackwell.regular_files import file_kind, files_under, read_regular
+from ackwell.regular_files import file_kind, files_under, is_hidden, read_regular
 from ackwell.replay.events import Kind
 from ackwell.replay.files import read_events
 from ackwell.replay.payloads import read_payloads
@@ -166,7 +166,9 @@ class _SourceReader:
 
     def _folder(self, folder: Path) -> None:
         files = files_under(folder)
-        events = [path for path in files if path.name.endswith(EVENT_SUFFIXES) and path.name[0] not in "._"]
+        events = [
+            path for path in files if path.name.endswith(EVENT_SUFFIXES) and not is_hidden(path, folder)
+        ]
         if events:
             self._recording(events)
         states = [path for path in files if path.name.endswith(STATE_SUFFIX)]

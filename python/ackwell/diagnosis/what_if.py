@@ -21,6 +21,7 @@ from ackwell.integers import INT64_MAX
 from ackwell.json_values import object_in
 from ackwell.position import Position
 from ackwell.protocol.constants import SubscriptionType
+from ackwell.sources import SourceKind, wrong_kind
 from ackwell.subscription import Subscription, SubscriptionSettings
 
 if TYPE_CHECKING:
@@ -246,9 +247,8 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
         sizes = object_in(predicted["ledgers"])
         ledgers = {int(ledger_id): int(entries) for ledger_id, entries in sizes.items()}
     except (KeyError, TypeError, ValueError, CorruptStateError) as error:
-        raise StatsError(
-            f"not the JSON of `ackwell what-if --format json` ({error!r})", "the prediction"
-        ) from None
+        kind = SourceKind.PREDICTION
+        raise StatsError(f"{wrong_kind(kind, kind)} ({error!r})", "the prediction") from None
     # If an answer does not name its topic, the source replaces the name of the topic.
     named = all("://" in str(topic) for topic in (of[0], stats.topic))
     if of[1] != stats.subscription or (named and of[0] != stats.topic):

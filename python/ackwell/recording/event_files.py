@@ -207,7 +207,7 @@ class EventFiles:
         from ackwell.replay.table_schemas import EVENTS, arrow_schema
 
         arrow, parquet = _pyarrow()
-        hidden = self._path.with_name(f"_{self._path.stem}.parquet")
+        hidden = self._path.with_name(f"_{self._path.stem}{PARQUET_SUFFIX}")
         # A later run that records to the same folder numbers its events from 1 again. The column `file`
         # orders the events of different files.
         rows = [event._replace(file=self._path.stem)._asdict() for event in self._rows]
@@ -237,7 +237,7 @@ class EventFiles:
 
 def _complete_parquet(folder: Path) -> None:
     """Complete the replacement of JSON lines by Parquet files that an earlier run did not finish."""
-    for hidden in folder.glob("_events-*.parquet"):
+    for hidden in folder.glob(f"_events-*{PARQUET_SUFFIX}"):
         if (folder / hidden.name[1:]).with_suffix(".jsonl").exists():
             # The Parquet file may be incomplete. The file of JSON lines has all its events.
             hidden.unlink()

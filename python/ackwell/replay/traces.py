@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_KINDS: Final = [kind.value for kind in Kind if kind is not Kind.META]
-_OF_TOPIC: Final = [(kind, EFFECTS[Kind(kind)].of_topic) for kind in _KINDS]
+_EFFECTS: Final = {kind.value: EFFECTS[kind] for kind in Kind if kind is not Kind.META}
+_KINDS: Final = list(_EFFECTS)
 _CHUNK_BYTES: Final = 512 * 1024
 """The number of bytes that are read at a time: some 2,500 lines. The lines and their columns fit into the
 caches of the CPU."""
@@ -52,7 +52,9 @@ class TraceParser:
     """A parser of one trace. A `meta` line sets the default topic and subscription of later lines."""
 
     def __init__(self, file: str | None = None) -> None:
-        self.reader: Final = TraceReader(_OF_TOPIC)
+        self.reader: Final = TraceReader(
+            [(kind, effect.of_topic, effect.transaction) for kind, effect in _EFFECTS.items()]
+        )
         """The native reader. It has the default topic and subscription of the last `meta` line."""
         self._file = file
 

@@ -150,7 +150,7 @@ class Window:
         return found
 
     def _values(self) -> dict[str, Any]:
-        return read_with_sha256(self.file, SourceKind.JOURNAL, _VERSION, key="subscriptions")
+        return read_with_sha256(self.file, SourceKind.WINDOW, _VERSION, key="subscriptions")
 
     def _file(self, name: Name, ending: str) -> Path:
         digest = hashlib.sha256(json.dumps(name).encode()).hexdigest()[:16]

@@ -101,7 +101,7 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
     if parquet:
         reader = spark.read.option("mergeSchema", True)
         if set(parquet) & set(traces):
-            reader = reader.option("pathGlobFilter", "*.parquet")
+            reader = reader.option("pathGlobFilter", f"*{PARQUET_SUFFIX}")
         try:
             table = reader.parquet(*parquet)
         except spark_errors() as error:

@@ -93,8 +93,7 @@ pub struct OddLine<'a> {
 pub struct TraceReader {
     kinds: HashMap<Vec<u8>, i32, MixBuilder>,
     of_topic: Vec<bool>,
-    /// The indexes of the kinds `commit` and `abort`, whose lines must have a transaction.
-    ends_transaction: [Option<i32>; 2],
+    needs_transaction: Vec<bool>,
     topics: Names,
     subscriptions: Names,
     transactions: Names,
@@ -105,24 +104,23 @@ pub struct TraceReader {
 }
 
 impl TraceReader {
-    /// Creates a reader. `kinds` has the name of each kind of event except `meta`, and a flag. The flag is true if an
-    /// event of this kind may concern a topic as a whole.
+    /// Creates a reader. `kinds` has the name of each kind of event except `meta`, and two flags. The first flag is true
+    /// if an event of this kind may concern a topic as a whole. The second is true if it must name a transaction.
     #[must_use]
-    pub fn new(kinds: Vec<(String, bool)>) -> Self {
+    pub fn new(kinds: Vec<(String, bool, bool)>) -> Self {
         let of_topic = kinds.iter().map(|kind| kind.1).collect();
+        let needs_transaction = kinds.iter().map(|kind| kind.2).collect();
         let codes = kinds.into_iter().enumerate();
         let kinds: HashMap<Vec<u8>, i32, MixBuilder> =
-            codes.map(|(code, (kind, _))| (kind.into_bytes(), code as i32)).collect();
-        let code = |kind: &str| kinds.get(kind.as_bytes()).copied();
-        let ends_transaction = ["commit", "abort"].map(code);
+            codes.map(|(code, (kind, ..))| (kind.into_bytes(), code as i32)).collect();
         let mut subscriptions = Names::default();
         subscriptions.number("");
         let mut transactions = Names::default();
         transactions.number("");
         Self {
-            ends_transaction,
             kinds,
             of_topic,
+            needs_transaction,
             topics: Names::default(),
             subscriptions,
             transactions,
@@ -273,7 +271,7 @@ impl TraceReader {
                 Some(number) => number,
             },
         };
-        if self.ends_transaction.contains(&Some(kind)) && transaction.is_none() {
+        if self.needs_transaction[kind as usize] && transaction.is_none() {
             return None;
         }
         let [ledger_id, entry_id, sequence, batch_index, batch_size, _] = fields.counts;

@@ -1,13 +1,15 @@
 //! The class `AckSets`.
 
 use ackwell_core::ack_sets::{AckSet, Effect};
-use ackwell_core::{Position, command_ack};
+use ackwell_core::command_ack::{BATCH_SIZE_MAX, WORDS_MAX};
+use ackwell_core::error::LimitReached;
+use ackwell_core::{Error, Position};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 
 use crate::arrays::{Array, Ints, Rows, array};
-use crate::convert::{Int, LimitError, Pair, entry, pairs, raise};
+use crate::convert::{Int, Pair, entry, pairs, raise};
 use crate::positions::Positions;
 use crate::range_set::PositionRangeSet;
 use crate::shared::SharedCell;
@@ -15,9 +17,6 @@ use crate::shared::SharedCell;
 /// The columns of ack sets: ledger ids, entry ids, starts, words. `starts` has the index of each set's first word, and
 /// then the number of all words.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
-
-/// The maximum number of words of an ack set that a method accepts.
-const WORDS_MAX: usize = command_ack::BATCH_SIZE_MAX as usize / 64;
 
 /// Batches of at most this many rows run attached, because detaching takes longer than the batch.
 const ATTACHED_ROWS: usize = 64;
@@ -99,10 +98,10 @@ fn word(item: &Bound<'_, PyAny>) -> PyResult<i64> {
 
 fn check_word_count(count: usize) -> PyResult<()> {
     if count > WORDS_MAX {
-        return Err(LimitError::new_err(format!(
-            "an ack set of more than {WORDS_MAX} words; a batch holds at most {} messages",
-            command_ack::BATCH_SIZE_MAX
-        )));
+        return Err(raise(Error::Limit(LimitReached::AckSetWords {
+            max: WORDS_MAX,
+            batch_size_max: BATCH_SIZE_MAX,
+        })));
     }
     Ok(())
 }

@@ -16,16 +16,16 @@ type OddLine<'py> = (usize, Bound<'py, PyAny>);
 ///
 /// Parameters
 /// ----------
-/// kinds : list of (str, bool)
-///     The kinds of events, each with a flag that is true if the kind may apply to a whole topic. The kinds in the
-///     columns are indexes into this list.
+/// kinds : list of (str, bool, bool)
+///     The kinds of events, each with two flags: whether an event of the kind may apply to a whole topic, and whether
+///     it must name a transaction. The kinds in the columns are indexes into this list.
 #[pyclass(frozen, module = "ackwell._native")]
 pub(crate) struct TraceReader(SharedCell<trace::TraceReader>);
 
 #[pymethods]
 impl TraceReader {
     #[new]
-    fn new(kinds: Vec<(String, bool)>) -> Self {
+    fn new(kinds: Vec<(String, bool, bool)>) -> Self {
         Self(SharedCell::new(trace::TraceReader::new(kinds)))
     }
 

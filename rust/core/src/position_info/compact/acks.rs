@@ -27,14 +27,14 @@ const RUN_BYTES: u64 = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    RangeBuilder,
+    Runs,
     Holes,
     Acks,
     Bitmap,
 }
 
 impl Kind {
-    const ALL: [Self; 4] = [Self::RangeBuilder, Self::Holes, Self::Acks, Self::Bitmap];
+    const ALL: [Self; 4] = [Self::Runs, Self::Holes, Self::Acks, Self::Bitmap];
 }
 
 /// The five numbers that describe a ledger. `count` depends on the kind. For `Runs` it is the number of runs minus 1,
@@ -95,7 +95,7 @@ fn before_acks(runs: &[HolesAndAcks]) -> impl Iterator<Item = u64> + Clone + '_ 
 /// The encoding of one ledger's entries.
 enum Plan {
     /// The kind `Runs`, with the codes for the gaps and lengths of the runs after the first.
-    RangeBuilder(Code, Code),
+    Runs(Code, Code),
     Holes(Code),
     Acks(Code),
     Bitmap,
@@ -111,14 +111,13 @@ fn plan(gap: u64, runs: &[HolesAndAcks]) -> (Record, Plan) {
     let span = acks.saturating_add(holes);
     let record = |kind, count| Record { gap, kind, start, span, count };
     if runs.len() == 1 {
-        return (record(Kind::RangeBuilder, 0), Plan::Nothing);
+        return (record(Kind::Runs, 0), Plan::Nothing);
     }
     let (gaps, gaps_cost) = Code::cheapest(runs[1..].iter().map(|run| run.holes));
     let (lengths, lengths_cost) =
         Code::cheapest(runs[..runs.len() - 1].iter().map(|run| run.length));
     let mut cost = gaps_cost.saturating_add(lengths_cost);
-    let mut best =
-        (record(Kind::RangeBuilder, runs.len() as u64 - 1), Plan::RangeBuilder(gaps, lengths));
+    let mut best = (record(Kind::Runs, runs.len() as u64 - 1), Plan::Runs(gaps, lengths));
     // A number takes at least one bit unless all numbers are equal. So a kind is tried only if it has fewer numbers
     // than the best kind so far has bits.
     if holes < cost {
@@ -168,7 +167,7 @@ pub(super) fn put(bits: &mut BitWriter, set: &PositionRangeSet) {
 fn put_details(bits: &mut BitWriter, plan: &Plan, runs: &[HolesAndAcks]) {
     match plan {
         Plan::Nothing => {}
-        Plan::RangeBuilder(gaps, lengths) => {
+        Plan::Runs(gaps, lengths) => {
             gaps.put_header(bits);
             lengths.put_header(bits);
             for pair in runs.windows(2) {
@@ -259,8 +258,8 @@ fn take_details(
 ) -> Result<()> {
     let mut runs = RangeBuilder::new(set, ledger_id, record);
     match record.kind {
-        Kind::RangeBuilder if record.count == 0 => runs.ack(record.span)?,
-        Kind::RangeBuilder => {
+        Kind::Runs if record.count == 0 => runs.ack(record.span)?,
+        Kind::Runs => {
             let gaps = Code::take_header(bits)?;
             let lengths = Code::take_header(bits)?;
             for _ in 0..record.count {
