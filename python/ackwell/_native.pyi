@@ -110,9 +110,9 @@ class Ledgers:
     def grow(self, ledger_id: int, entries: int) -> None:
         """Set the number of entries of a ledger, which may only grow. A closed ledger stays closed.
 
-        An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed;
-        otherwise it is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the ledger has.
-        O(1) for the greatest ledger, O(sqrt n) for another one of n.
+        An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed. If
+        not, the added ledger is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the
+        ledger has. With n ledgers, the call takes O(1) for the greatest ledger and O(sqrt n) for any other ledger.
         """
     def close(self, ledger_id: int) -> None:
         """Close a ledger. Only a new ledger can be open afterwards. Raises `KeyError` if the ledger is unknown or trimmed."""
@@ -133,7 +133,7 @@ class Ledgers:
     def state(self, ledger_id: int) -> Literal["open", "closed", "trimmed"]:
         """Return whether a ledger is "open", "closed" or "trimmed"; `KeyError` if it is unknown.
 
-        Ledger ids only grow, so every ledger below `trimmed_before` counts as trimmed.
+        Every id below `trimmed_before` counts as a trimmed ledger, because ledger ids only grow.
         """
     def next_valid(self, ledger_id: int, entry_id: int) -> Position:
         """Return the first existing entry after a position, in the same ledger or a later one. O(log n).
@@ -149,8 +149,8 @@ class Ledgers:
     def previous_valid(self, ledger_id: int, entry_id: int) -> Position:
         """Return the last existing entry before a position, in the same ledger or an earlier one. O(log n).
 
-        If there is none, the result is entry -1 of the first ledger, or entry -1 of the given ledger if its id is
-        smaller. The given position need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
+        If there is none, the result is entry -1 of the first ledger, or entry -1 of the given ledger if this ledger is
+        before the first ledger. The given position need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
 
         >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
         Position(ledger_id=2, entry_id=15)
@@ -166,9 +166,9 @@ class Ledgers:
     def contains(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether an entry exists at a position. O(log n)."""
     def contains_all(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, passed: tuple[int, int]) -> bool:
-        """Return whether every position of two int64 arrays is an existing entry, or is at or before `passed`.
+        """Return whether each position in two int64 arrays has an entry, or is at or before `passed`.
 
-        A negative id gives False. `passed` need not exist.
+        A negative id gives False. No entry needs to exist at `passed`.
 
         >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
         >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))
@@ -270,7 +270,7 @@ class LongMap:
     def items(self) -> ItemsView[int, int]:
         """Return a view of the entries as pairs of key and value."""
     def update(self, entries: Mapping[int, int] | Iterable[tuple[int, int]], /) -> None:
-        """Set the values of keys in a mapping or in pairs. Nothing changes if a pair is refused."""
+        """Set the value of each key in a mapping or an iterable of pairs. Nothing changes if a pair is refused."""
     def pop(self, key: int, /, *default: _T) -> int | _T:
         """Remove `key` and return its value, or `default` if one is given; `KeyError` otherwise."""
     def popitem(self) -> tuple[int, int]:
@@ -313,9 +313,9 @@ class LongMap:
 class BitSet:
     """A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 
-    Its words are Pulsar's `ack_set` and the values of its long-array form. A bit below 0 raises `ValueError`. Setting a
-    bit at or above the limit raises `LimitError`. If memory does not suffice, `MemoryError` is raised. A call that
-    raises changes nothing.
+    Pulsar uses the same words in an `ack_set`, and for each ledger in the long-array form. A bit below 0 raises
+    `ValueError`. Setting a bit at or above the limit raises `LimitError`. If memory does not suffice, `MemoryError` is
+    raised. A call that raises changes nothing.
 
     Parameters
     ----------
@@ -427,7 +427,8 @@ class PendingAcks:
     entries : mapping or iterable of pairs, optional
         The initial entries: positions and `(remaining, sticky_key_hash)`. No handler is called.
     add_handler : callable, optional
-        `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add; a false result refuses it.
+        `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add. If it returns a false value, the
+        entry is not added.
     remove_handler : RemoveHandler, optional
         `handle_removing(ledger_id, entry_id, sticky_key_hash, closing)` is called for each removed entry. If a call can
         remove more than one entry, `start_batch()` is called before and `end_batch()` afterwards.
@@ -500,7 +501,10 @@ class PendingAcks:
     def get_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return two int64 arrays: remaining counts, or −1 if not pending; sticky-key hashes, or 0 if not pending."""
+        """Return the remaining counts and the sticky-key hashes of entries as two int64 arrays.
+
+        An entry that is not pending has the count −1 and the hash 0.
+        """
     def __getitem__(self, position: tuple[int, int], /) -> PendingAck: ...
     def update_remaining(self, ledger_id: int, entry_id: int, acked: int, /) -> bool:
         """Subtract `acked` from an entry's remaining count; return whether the count changed.
@@ -511,10 +515,10 @@ class PendingAcks:
     def lower_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike, remaining: ArrayLike
     ) -> NDArray[np.int64]:
-        """Lower the remaining counts of entries to the counts in `remaining`, row by row; return the differences.
+        """Lower the remaining count of each entry to its count in `remaining`; return the differences.
 
-        The result is an int64 array. A difference is the old count minus the new one. It is 0 if the old count is not
-        greater, and -1 if the entry is not pending.
+        The result is an int64 array. A difference is the old count minus the new count. It is 0 if the old count is not
+        greater than the count in `remaining`, and -1 if the entry is not pending.
         """
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove an entry; return whether it was pending."""
@@ -574,7 +578,7 @@ class PendingAcks:
         """Check the invariants; raise `AssertionError` if one does not hold."""
     def __eq__(self, other: object, /) -> bool: ...
     def copy(self) -> Self:
-        """Return a map of the same entries, closed if this one is, without handlers."""
+        """Return a copy without handlers. The copy is closed if this map is closed."""
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: object, /) -> Self: ...
     def __reduce__(self) -> tuple[object, ...]: ...
@@ -583,10 +587,10 @@ class PendingAcks:
 class PositionRangeSet:
     """A set of acknowledged positions as ranges of entries by ledger: Pulsar's individually deleted messages.
 
-    `len` and iteration count ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar prints them.
-    A range never spans ledgers. Entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions` refer to positions.
-    Each ledger is stored in the smallest of three forms: one range, a window of bits, or a tree of ranges. So the set
-    is small both with a hole at every second entry and with only the entries 0 and 2**40.
+    `len` counts the ranges. Iteration yields each range as `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`,
+    as Pulsar prints it. A range never spans ledgers. Entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions`
+    refer to positions. Each ledger is stored in the smallest of three forms: one range, a window of bits, or a tree of
+    ranges. So the set is small both with a hole at every second entry and with only the entries 0 and 2**40.
 
     Parameters
     ----------
@@ -620,7 +624,7 @@ class PositionRangeSet:
         """Parse the notation of `stats-internal`, which `str` writes.
 
         Spaces between ranges, Guava's `‥` for `..`, and ranges in any order are accepted too. Raises
-        `CorruptStateError` with the offset of the first invalid byte, also for a range across ledgers.
+        `CorruptStateError` with the offset of the first invalid byte. A range across ledgers is invalid.
 
         >>> len(PositionRangeSet.parse("[(3:-1..3:5],(3:7..3:9]]"))
         2
@@ -632,7 +636,7 @@ class PositionRangeSet:
     ) -> int:
         """Add the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many are new.
 
-        Equal bounds add nothing. Raises `ValueError` for a lower bound below -1 or above the upper.
+        Equal bounds add nothing. Raises `ValueError` for a lower bound below -1 or above the upper bound.
         """
     def add_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
         """Add the positions in two int64 arrays and return how many are new.
@@ -648,9 +652,10 @@ class PositionRangeSet:
     ) -> int:
         """Add the ranges in three int64 arrays as `add_range` does; return how many positions are new."""
     def add_words(self, ledger_id: int, words: ArrayLike) -> int:
-        """Add entries of one ledger as bits in the order of Java's `BitSet.toLongArray`; return how many are new.
+        """Add entries of one ledger, given as the words of Java's `BitSet.toLongArray`; return how many are new.
 
-        Entry 64 * i + b is bit b, from the lowest, of word i of the int64 array; a set bit is acknowledged.
+        In word i of the int64 array, bit b (0 is the lowest) is entry 64 * i + b. A set bit marks an acknowledged
+        entry.
 
         >>> acked = PositionRangeSet()
         >>> acked.add_words(3, [0b1011, -1])
@@ -737,7 +742,7 @@ class PositionRangeSet:
     def difference(self, other: PositionRangeSet) -> Self:
         """Return a set with the positions that are not in the other set."""
     def copy(self) -> Self:
-        """Return an independent copy. The time is that of a copy of the memory."""
+        """Return an independent copy. The call takes as long as a copy of the memory."""
     @property
     def nbytes(self) -> int:
         """The bytes allocated on the heap."""
@@ -827,8 +832,8 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     bytes. Empty and full words of larger batches cost nothing. Iteration is in order of position. It is not affected by
     later changes.
 
-    The sets that changed since the last save are marked. A removed set is not a change, because its entry is then
-    acknowledged as a whole. Only `clear` makes the changes unknown.
+    The sets that changed since the last save are marked. Removing a set does not count as a change, because the entry
+    is then acknowledged as a whole. Only `clear` makes the changes unknown.
 
     Parameters
     ----------
@@ -852,8 +857,8 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     ) -> AckSets:
         """Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
 
-        `starts` has the index of each set's first word, and then the number of all words. A set may have any number of
-        words, because a decoded `PositionInfo` may have longer sets than a batch.
+        `starts` has the index of the first word of each set, and as its last item the total number of words. A set may
+        have any number of words, because a decoded `PositionInfo` may have longer sets than a batch.
         """
     def to_arrays(
         self,
@@ -888,10 +893,11 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         later rows of this entry change nothing. Nothing changes if an argument is refused.
         """
     def replace_if_later(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
-        """Replace the set of an entry if `words` begin at a later message; return whether this changed the set.
+        """Replace the set of an entry by `words` if the first unacknowledged message in `words` is later.
 
-        The words are set if the entry has no set, or if the first unacknowledged batch index in `words` is higher than
-        the one in the present set. Brokers before 5.0 apply cumulative acknowledgments in this way.
+        The first unacknowledged batch index in `words` must be higher than the one in the present set. If the entry has
+        no set, `words` become its set. Returns whether the set changed. Brokers before 5.0 apply cumulative
+        acknowledgments in this way.
         """
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove the set of an entry; return whether it had one."""
@@ -910,7 +916,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def update(self, sets: _Sets, /) -> None:
         """Set the words of the entries in a mapping or an iterable of pairs."""
     def changed_from(self, older: AckSets, /) -> AckSets:
-        """Return the sets that `older` does not have, and those that it has with other words. O(sets)."""
+        """Return the sets that are missing in `older` or have other words there. O(sets)."""
     def clear(self) -> None:
         """Remove every set. The changes since the last save are then unknown."""
     def ledger_ids(self) -> list[int]:
@@ -920,7 +926,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def begin_save(self) -> AckSets | None:
         """Begin a save; return the sets that changed since the previous save. O(changes).
 
-        None means that the changes are unknown or more than 65,536.
+        Returns None if the changes are unknown, or if there are more than 65,536.
         """
     def end_save(self) -> None:
         """End a successful save. Changes from before `begin_save` then count as saved."""
@@ -943,7 +949,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         """Check the invariants; raise `AssertionError` if one does not hold."""
     def __eq__(self, other: object, /) -> bool: ...
     def copy(self) -> Self:
-        """Return the same sets. The copy has no saves, so its changes are unknown."""
+        """Return an independent copy. The copy has no previous save, so its changes are unknown."""
     def __copy__(self) -> Self: ...
     def __deepcopy__(self, memo: object, /) -> Self: ...
     def __reduce__(self) -> tuple[object, ...]: ...
@@ -953,8 +959,8 @@ class TripleLongHeap(_DelayedIndex):
     """An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, ordered by all three.
 
     Any three int64 are valid. Duplicates are separate messages. The structure is a ladder queue, not a binary heap:
-    adding and popping take O(1) amortised moves of a message plus one sort in cache. A message takes 8 to 9 bytes
-    after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
+    from its addition to its removal, a message is moved O(1) times (amortised) and sorted in cache once. A message
+    takes 8 to 9 bytes after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
     `TripleLongPriorityQueue`.
 
     Examples
@@ -1052,10 +1058,10 @@ class TimeBuckets(_DelayedIndex):
         than 2^32 messages.
         """
     def to_roaring(self, deliver_at_ms: int, ledger_id: int) -> tuple[bytes, bool] | None:
-        """Return the entry ids of a ledger in the bucket of a time: `(data, wide)`, or None if there are none.
+        """Return the entry ids of one ledger in the bucket that contains `deliver_at_ms`; None if there are none.
 
-        `data` is a roaring bitmap in the portable format, which roaring libraries read. `wide` is true for the
-        64-bit form, which is used if an id exceeds 32 bits.
+        The result is `(data, wide)`. `data` is a roaring bitmap in the portable format, which roaring libraries
+        read. `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits.
         """
     def add_roaring(
         self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False
@@ -1076,8 +1082,8 @@ class TimeWheel(_DelayedIndex):
     Parameters
     ----------
     tick_ms : int
-        Times are rounded up to multiples of this number, at least 1. So no message is early, and it is late by less
-        than a tick. Times near the end of int64 saturate.
+        Times are rounded up to multiples of this number, which is at least 1. So a message is never early, and it
+        is late by less than a tick. Times near the end of int64 saturate.
 
     Notes
     -----
@@ -1138,12 +1144,12 @@ class PositionInfo:
     properties : mapping of str to int
         The properties that the client sent with its last cumulative ack.
     redelivery_counts : mapping of Position to int
-        The number of redeliveries of an entry. Only the form `compact` holds it.
+        The number of redeliveries of each entry. Only the form `compact` stores these numbers.
     idle_since : int, optional
         The time since which the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
     spanning_ranges : iterable of (Position, Position)
-        Ranges from one ledger into another, as brokers before 2.4 wrote them. Their entries in the lower ledgers are
-        unknown without a ledger directory. After decoding, their part in the upper ledger is also in
+        Ranges from one ledger into another, as brokers before 2.4 wrote them. Without a ledger directory, the entries
+        of such a range in its lower ledgers are unknown. Decoding also adds the entries in its upper ledger to
         `individually_deleted`.
     unknown_fields : bytes
         Unknown Protocol Buffers fields; they are written back unchanged.
@@ -1196,10 +1202,11 @@ class PositionInfo:
         Parameters
         ----------
         form : str, optional
-            `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` is the smaller of the first
-            two forms that `broker` can read. It also limits the size to the 5 MiB of a bookie's frame, unless
-            `max_bytes` is given. The default is the form from which the state was decoded, or `pulsar-ranges` if it was
-            not decoded. A decoded state that is unchanged returns the same bytes.
+            `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` selects the smaller of the
+            first two forms, or `pulsar-ranges` if `broker` cannot read the other. It also limits the size to the 5 MiB
+            of a bookie's frame, unless `max_bytes` is given. The default is the form from which the state was decoded,
+            or `pulsar-ranges` if it was not decoded. A decoded state that was not changed gives the same bytes in the
+            same form.
         max_ranges, max_ledgers, max_bytes : int, optional
             Limits on ranges, on ledgers with ranges, and on encoded bytes.
         broker : str
@@ -1384,7 +1391,7 @@ class Names:
         """
 
     def to_arrays(self, start: int = 0) -> tuple[NDArray[np.int32], bytes]:
-        """Return the names with numbers of at least `start` as an int32 array of offsets, and bytes.
+        """Return the names whose numbers are at least `start`, as an int32 array of offsets and the bytes.
 
         Raises `LimitError` for more than 2 GiB of names.
         """
@@ -1477,7 +1484,7 @@ class Partials:
     def pair_many(
         self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """Return an int64 array with the number of each row's (topic, subscription), as `pair` does for one row.
+        """Return an int64 array with the pair number of each row's (topic, subscription); see `pair`.
 
         Raises `ValueError`, and adds no pair, for columns of different lengths.
         """
@@ -1524,11 +1531,14 @@ class Partials:
         The keys are `file`, `sequence` (or None), `flaw` (a number of `ackwell.errors.Flaw`) and `message`.
         """
     def note_flaw(self, pair: int, file: int, sequence: int, flaw: int) -> None:
-        """Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known. `flaw` is its number."""
+        """Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known.
+
+        `flaw` is a number of `ackwell.errors.Flaw`.
+        """
     def is_deleted(self, pair: int) -> bool:
         """Return whether the subscription was deleted and not created again."""
     def last_published(self, pair: int) -> tuple[int, int] | None:
-        """Return the last position that events of the subscription or its topic show to exist, or None."""
+        """Return the last position that exists according to the events of the subscription and its topic, or None."""
     def first_flawed(self) -> int | None:
         """Return the pair whose flaw comes first by (file, sequence); None if no pair has a flaw."""
     def feed(
@@ -1545,10 +1555,10 @@ class Partials:
     ) -> int | None:
         """Apply rows of events; return the index of the first row that is not an event, or None.
 
-        The subscription of such a row gets a flaw. A column of names (`topics`, `subscriptions`, `kinds` and files) is
-        a pair of int32 arrays, `(codes, numbers)`. `codes` has the code of each row, or is None if each row has code 0.
-        `numbers[code]` is the number of a name. For a kind, this number is an index into `ACTIONS`. Every other column
-        is an int64 array. O(rows); other threads run during the call.
+        The subscription of a row that is not an event gets a flaw. A column of names (`topics`, `subscriptions`,
+        `kinds` and files) is a pair of int32 arrays, `(codes, numbers)`. `codes` has the code of each row, or is None
+        if each row has code 0. `numbers[code]` is the number that identifies a name. For a kind, this number is an
+        index into `ACTIONS`. Every other column is an int64 array. O(rows); other threads run during the call.
 
         Parameters
         ----------
@@ -1585,7 +1595,7 @@ class Partials:
         *,
         takes_commits: bool,
     ) -> NDArray[np.int64]:
-        """Return the indexes of the rows that acknowledge in a transaction without a known commit.
+        """Return the indexes of the rows with an acknowledgment in a transaction whose commit is not known.
 
         The result is an int64 array in ascending order. The columns are those of `feed`. The length of `ledger_ids` is
         the number of rows. Transaction 0 means no transaction. With `takes_commits`, the commits among the rows are
@@ -1606,10 +1616,10 @@ class Partials:
         in its mapping. Then nothing is merged, and `other` is empty.
         """
     def encode(self, start: int = 0, max_bytes: int = 4194304) -> PartialRows:
-        """Return the states of the pairs from number `start`, up to about `max_bytes`, as a dictionary of columns.
+        """Return the states of pair `start` and the later pairs, up to about `max_bytes`, as a dictionary of columns.
 
-        `taken` is the number of encoded pairs. The columns have for each row the pair, the ledger or null, and the
-        state as int32 offsets and bytes.
+        `taken` is the number of encoded pairs. Each row has a pair, a ledger id or null, and a state. The column of
+        states consists of int32 offsets and bytes.
         """
     def cursor(
         self, pair: int, *, batch_index_acks: bool = True
@@ -1622,7 +1632,7 @@ class Partials:
     def cursors(
         self, pairs: ArrayLike, whole_acks: Sequence[int] | None = None, max_bytes: int = 4194304
     ) -> CursorColumns:
-        """Return the cursors of the first of `pairs`, up to about `max_bytes`, as a dictionary of columns.
+        """Return the cursors of the first pairs in `pairs`, up to about `max_bytes`, as a dictionary of columns.
 
         `taken` is the number of returned pairs; each is a row. Columns of texts, bytes and lists have int32 offsets.
         `errors` has `(row, message)` for each pair without a cursor. `deleted` has the rows of deleted subscriptions.
@@ -1646,7 +1656,7 @@ class TraceReader:
     def names(self, starts: list[int]) -> list[list[str]]:
         """Return three lists of names: topics, subscriptions and transactions.
 
-        `starts` gives for each list the number of its first name; names with lower numbers are left out.
+        `starts` has one number for each list. Names with lower numbers are left out.
         """
     def fields(self, line: bytes) -> dict[str, Any] | str | None:
         """Return all fields of one line under their full names, without nulls. Return `None` for a blank line.
@@ -1657,11 +1667,12 @@ class TraceReader:
     def read(
         self, data: bytes, start: int, end: int, line: int
     ) -> tuple[int, int, tuple[int, dict[str, Any] | str] | None, dict[str, NDArray[Any]]]:
-        """Read the lines of `data[start:end]` up to the first line that is not plain. `line` is the first line's number.
+        """Read the lines of `data[start:end]`, and stop before the first line that is not plain.
 
-        Returns the number of bytes read, the number of lines read, the line that is not plain (or None), and a
-        dictionary of columns. For the line that is not plain, a tuple has its end as an offset in `data`, and the result
-        of `fields`. Other threads run during the call.
+        A plain line is blank, or an event that has each field at most once and of the right type. `line` is the number
+        of the first line. Returns the number of bytes read, the number of lines read, the line that is not plain, and a
+        dictionary of columns. The line that is not plain is a tuple, or None if there is none. The tuple has the end of
+        the line, as an offset in `data`, and the result of `fields`. Other threads run during the call.
         """
 
 def compress(data: bytes, compression: str) -> bytes:

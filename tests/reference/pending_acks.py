@@ -301,7 +301,7 @@ class PendingAcks(Mapping[Position, PendingAck]):
         return f"<PendingAcks {len(self)} entries{', closed' if self._closed else ''}>"
 
     def copy(self) -> PendingAcks:
-        """Return a map of the same entries, closed if this one is, without handlers."""
+        """Return a copy without handlers. The copy is closed if this map is closed."""
         copied = PendingAcks(self._values)
         copied._closed = self._closed
         return copied

@@ -273,23 +273,24 @@ did you mean 'managedLedgerMaxUnackedRangesToPersist'?
         return older if older > 0 else self.max_unacked_ranges_to_persist_in_metadata_store
 
     def needs_ledger(self, ranges: int) -> bool:
-        """Return whether a close with this number of ranges writes to the cursor ledger, if it is open.
+        """Return whether a close writes this number of ranges to an open cursor ledger.
 
-        For an array of numbers, the result is an array.
+        If `ranges` is an array of numbers, the result is an array.
         """
         return ranges > self.metadata_store_ranges
 
     def entries_counted(self, earlier: int, own: int) -> int:
-        """Return the acknowledged entries that count for a ledger in the long-array form.
+        """Return the number of acknowledged entries that decides whether the broker writes one ledger.
 
-        `earlier` is the number of acknowledged entries in the earlier ledgers, and `own` the number in the
-        ledger. The broker writes the ledger if at most `max_unacked_ranges_to_persist` entries count.
+        In the long-array form, the broker writes the ledger if the result is at most
+        `max_unacked_ranges_to_persist`. `earlier` is the number of acknowledged entries in the earlier
+        ledgers, and `own` the number in this ledger.
         """
         return earlier + own if self.counts_the_ledger_itself else earlier
 
     @property
     def ranges_written(self) -> int:
-        """The maximum number of ranges that the ranges form contains: before 5.0, one more than the limit."""
+        """The maximum number of ranges in the ranges form. Before 5.0, it is the limit plus 1."""
         return max(self.max_unacked_ranges_to_persist, 0) + self.ranges_beyond_limit
 
     @property
@@ -367,7 +368,9 @@ def dynamic_settings(release: str) -> tuple[str, ...]:
 
 
 def is_setting(name: str) -> bool:
-    """Return whether a known release has a setting of this name, or passes such a setting to its clients.
+    """Return whether a known release has a setting of this name.
+
+    The result is also True for a setting that a broker passes to its BookKeeper client or its Pulsar client.
 
     >>> is_setting("bookkeeper_tcpSndBufLen"), is_setting("managedLedgerMaxRanges")
     (True, False)

@@ -64,10 +64,10 @@ RESTART: Final = (
 
 
 def _without_a_loss(line: str) -> tuple[str, ...]:
-    """Return the steps for one line in the list of a code's remedies.
+    """Return the steps that one remedy of a code consists of.
 
-    The lines `{unload}` and `{restart …}` are placeholders for several steps that lose no acknowledgment. Any
-    other line is one step.
+    A remedy is a line of the list in `codes.toml`. The lines `{unload}` and `{restart …}` are placeholders
+    for several steps that lose no acknowledgment. Any other line is one step.
     """
     if line == "{unload}":
         return UNLOAD

@@ -116,8 +116,8 @@ class DumpFields:
     def changes_within(self, seconds: float) -> int:
         """Return the maximum number of messages that are published, delivered or acknowledged in `seconds`.
 
-        The result is derived from the rates in the dump, which are means over several seconds. A healthy rate
-        does not exceed the counter of the same messages. A higher rate is therefore ignored.
+        The result is derived from the rates in the dump, which are means over several seconds. A rate that is
+        greater than the counter of the same messages is damaged, and is ignored.
         """
         published, delivered = (
             self.number(values, name)
@@ -385,10 +385,10 @@ def _number_of_ranges(fields: DumpFields) -> Found | None:
 def _counted_backlog(fields: DumpFields) -> Found | None:
     """Compare `counted_backlog` with the backlog that the cursor's positions show; None if they agree.
 
-    If they differ, the counters may be wrong, because a broker only adds to them and never recomputes
-    them (apache/pulsar#5202). The acknowledgments may be wrong instead, if other ranges would result in the
-    counted backlog. The acknowledgments are not wrong if the cursor has a read position and no ranges,
-    because the mark-delete position then determines the backlog, and the read position confirms it
+    If they differ, the counters may be wrong, because a broker only adds to them and never recomputes them
+    (apache/pulsar#5202). The acknowledgments may be wrong instead, if a cursor with other ranges could have
+    the counted backlog. The acknowledgments are not wrong if the cursor has a read position and no ranges.
+    The mark-delete position then determines the backlog, and the read position confirms it
     (`_entries_up_to_the_read_position`).
     """
     backlog, counted = fields.backlog_entries, fields.counted_backlog

@@ -104,7 +104,10 @@ class DispatchStats:
 
     @property
     def held(self) -> bool:
-        """Whether `ackwell rescue` holds back the messages. An interrupted run may have left such a hold."""
+        """Whether a hold of `ackwell rescue` stops the delivery.
+
+        An interrupted run may have left the hold.
+        """
         return self.rate_limit is not None and self.rate_limit.items() >= HOLD.items()
 
     @property
@@ -182,7 +185,7 @@ def _consumer(shown: Mapping[str, Any]) -> ConsumerStats:
 
 
 def _slots(ranges: Any) -> int | None:
-    """Count the hashes in an array of ranges `[first, last]`; None if it is missing or empty."""
+    """Count the hashes in an array of ranges `[first, last]`; None if the array is missing or empty."""
     if ranges is None:
         return None
     if not isinstance(ranges, list) or not all(

@@ -183,7 +183,7 @@ def _decode(decoder: json.JSONDecoder, text: str, start: int, source: str) -> tu
 
 
 def _skip_object_end(text: str, start: int, source: str) -> int:
-    """Return the offset after the next `}`; raises `StatsError` if it is preceded by more than blanks."""
+    """Return the offset after the next `}`; raises `StatsError` if the text before it is not blank."""
     start = _blanks(text, start)
     if not text.startswith("}", start):
         raise StatsError(

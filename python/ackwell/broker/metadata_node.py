@@ -61,7 +61,9 @@ _LEDGERS_AT_ONCE: Final = 1 << 14
 def closing_request_bytes(
     state: CursorState, settings: BrokerSettings, ledger: CursorLedger = "open"
 ) -> int | None:
-    """Return the size of the request of a close, in bytes; None if it is far below the limit. O(ranges).
+    """Return the size, in bytes, of the request that writes the cursor's record at a close. O(ranges).
+
+    Return None if the size is far below the limit.
 
     If a state has more ranges than the settings allow in the metadata store, and the cursor ledger is open,
     the close writes the state to the ledger. The record in the metadata store is then small.
@@ -87,7 +89,7 @@ def most_record_bytes(ranges: int, ack_sets: int, words: int) -> int:
 
 
 def ledger_list_bytes(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds | None:
-    """Return bounds of the size in bytes of the request that the next load of the topic sends. O(ledgers).
+    """Return bounds of the size, in bytes, of the request that writes the ledger list at a load. O(ledgers).
 
     Return None if the size is far below the limit. A load removes empty ledgers from the list and adds a new
     one. With `managedLedgerInfoCompressionType`, only the upper bound is known, because no answer shows the

@@ -1,7 +1,7 @@
 """The names of topics and subscriptions as a broker's storage encodes them.
 
-A broker stores a cursor under its encoded name, and `stats-internal` shows this name. `stats` and every
-tool of Pulsar show the name that the application uses.
+A broker stores a cursor under the encoded name of the subscription, and `stats-internal` shows this name.
+`stats` and every tool of Pulsar show the name that the application uses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ INTERNAL_SUBSCRIPTIONS: Final = ("__compaction",)
 
 
 def decoded_name(name: str) -> str:
-    """Return the name that applications use, from the name in a broker's storage.
+    """Convert a name in a broker's storage to the name that applications use.
 
     >>> decoded_name("team%3Aeu"), decoded_name("tenant%2Fnamespace%2Ffunction"), decoded_name("a+b")
     ('team:eu', 'tenant/namespace/function', 'a b')
@@ -24,7 +24,7 @@ def decoded_name(name: str) -> str:
 
 
 def encoded_name(name: str) -> str:
-    """Return the name in a broker's storage, from the name that applications use.
+    """Convert a name that applications use to the name in a broker's storage.
 
     >>> encoded_name("team:eu"), encoded_name("a b~*")
     ('team%3Aeu', 'a+b%7E*')

@@ -5,7 +5,7 @@ shows no positions, no ledgers and no state of the cursor. A broker renews the o
 `statsUpdateFrequencyInSecs`, by default 60 s, so a subscription may have changed since.
 
 A topic needs a closer look if one of its subscriptions has ranges, may have acknowledged parts of batches, or
-has a backlog that does not move. Every other subscription is described by its overview alone.
+has a backlog that does not move. For every other topic, the overview is sufficient.
 """
 
 from __future__ import annotations

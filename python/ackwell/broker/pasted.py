@@ -72,10 +72,10 @@ class _JsonWriter:
         self._last = ""
 
     def leave_out(self) -> None:
-        """Add an ellipsis (`...`) of the pasted text.
+        """Handle an ellipsis (`...`) in the pasted text.
 
         After a colon, the ellipsis becomes the value of the member. In a list, the ellipsis marks the list as
-        cut short.
+        cut short. Any other ellipsis is left out.
         """
         if self._last == ":":
             self._put(_LEFT_OUT)

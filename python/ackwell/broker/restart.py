@@ -16,9 +16,10 @@ decides which part:
 
 A *crash* leaves the last written state. A broker writes a cursor at most once per second, and writes a
 delayed change within `managedLedgerCursorPositionFlushSeconds`. `RestartLoss.messages` assumes that the
-current state is written; `RestartLoss.messages_before_flush` assumes a crash before that write. A seek is
-written together with the earlier acknowledgments. Until the next whole entry is acknowledged, a crash
-therefore restores more acknowledgments than the broker held, never fewer.
+current state is written; `RestartLoss.messages_before_flush` assumes a crash before that write. A broker
+writes a seek together with the acknowledgments from before the seek. If it crashes before the next whole
+entry is acknowledged, these acknowledgments are effective again. After such a crash, the broker holds more
+acknowledgments than before the crash, never fewer.
 
 The rules are derived from recorded restarts of Apache Pulsar, and compared with restarts of 4.0.7, 4.2.4,
 5.0.0-M1 and 5.0.1.
@@ -235,8 +236,8 @@ class _AckedEntries:
 def _moved(state: CursorState, persisted: tuple[int, int] | None) -> int | None:
     """Return the maximum number of entries that the mark-delete position passed since its last write.
 
-    A broker deletes only ledgers before the position on disk. If the position on disk is unknown, it is
-    therefore in the first ledger or in a later one. Return None if the ledgers are unknown, too.
+    A broker deletes only ledgers before the position on disk. An unknown position on disk is therefore in the
+    first ledger or in a later one. Return None if the ledgers are unknown, too.
     """
     if persisted is not None and tuple(persisted) == state.mark_delete_position:
         return 0

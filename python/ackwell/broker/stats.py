@@ -4,7 +4,7 @@ The reader detects the kind of a file by its content. A file may be gzipped or p
 
 - the answer of `pulsar-admin topics stats-internal` or `partitioned-stats-internal`;
 - several answers in one file: one after the other, each optionally under a line with its topic; as an array;
-  or as an object from topic to answer;
+  or as an object that maps topics to answers;
 - the answers of `stats-internal` and `stats` about one topic in one file, also with the answer of
   `info-internal`, which contains the persisted cursors;
 - recorded objects `{internalStats, stats, cursor}`.
@@ -69,7 +69,10 @@ class LedgerSize:
 
 
 class SubscriptionOverview(NamedTuple):
-    """The facts about a subscription without ranges in a broker's overview (`ackwell.broker.overview`)."""
+    """The facts that a broker's overview shows about a subscription without ranges.
+
+    See `ackwell.broker.overview`.
+    """
 
     backlog_entries: int
     """The number of entries in the backlog; 0 without a backlog. Consumers receive and acknowledge this
@@ -306,7 +309,7 @@ def parse_stats(data: bytes, source: str, *, name: str | None = None) -> Iterato
 def parse_each(
     data: bytes, source: str, *, name: str | None = None
 ) -> Iterator[SubscriptionStats | UnreadableSource]:
-    """Yield every subscription of one answer, and an `UnreadableSource` for each that cannot be read.
+    """Yield every subscription of one answer, and an `UnreadableSource` for each unreadable subscription.
 
     Raises `StatsError` if the data is not an answer of a broker.
     """
@@ -387,7 +390,10 @@ def _read(path: AnyPath) -> bytes:
 
 
 def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each broker answer in a document, with its topic: the key of the answer, else `topic`."""
+    """Yield each broker answer in a document, with its topic.
+
+    The topic is the one that the answer names, or the key of the answer in the document, or `topic`.
+    """
     # This is a loop, because JSON may be nested deeper than Python's limit of recursion.
     left: list[tuple[Any, str]] = [(value, topic)]
     while left:
@@ -408,7 +414,10 @@ def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]
 
 
 def _stats_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield each answer of `stats` in a document, with its topic; one for each partition of a topic."""
+    """Yield each answer of `stats` in a document, with its topic.
+
+    A partitioned topic has one answer for each partition.
+    """
     left: list[tuple[Any, str]] = [(value, topic)]
     while left:
         value, topic = left.pop()
@@ -425,7 +434,7 @@ def _stats_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 
 def _description_of(document: Any) -> str:
-    """Describe a JSON document without an answer, for an error message."""
+    """Describe a JSON document without an answer of a broker, for an error message."""
     if isinstance(document, dict):
         if isinstance(document.get("reason"), str):
             return f"the admin API refused: {document['reason']}"
@@ -580,7 +589,7 @@ def _without_cuts(cursor: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown(answer: Answer, subscription: str) -> Mapping[str, Any]:
-    """Return the statistics of a subscription from `stats`; an empty mapping if they do not list it."""
+    """Return the statistics of a subscription from `stats`; an empty mapping if `stats` does not list it."""
     return object_of(object_of(answer.stats, "subscriptions"), subscription)
 
 
@@ -652,9 +661,10 @@ def _persisted(answer: Answer, name: str) -> CursorState | None:
 def _delivery(
     shown: Mapping[str, Any], cursor: Mapping[str, Any], stats: Mapping[str, Any], policies: Mapping[str, Any]
 ) -> tuple[DispatchStats | None, tuple[str, ...]]:
-    """Return the state of delivery, and None for the error. If a field is damaged, return None and the error.
+    """Return the state of delivery and no errors, or None and the error in a damaged field.
 
-    The error does not affect the restart verdict, which does not need the state of delivery.
+    The state is also None if `shown` is empty. An error does not affect the restart verdict, which does not
+    need the state of delivery.
     """
     if not shown:
         return None, ()
@@ -678,9 +688,9 @@ _RANGE: Final = re.compile(r"\((\d+):(-?\d+)\.\.(\d+):(-?\d+)\]")
 
 
 def _ranges(shown: Any, sizes: tuple[LedgerSize, ...]) -> tuple[PositionRangeSet, int]:
-    """Parse ranges. Return the ranges, and the number of ranges that the splits below added.
+    """Parse ranges. Return the ranges, and the number of ranges that were added by splitting.
 
-    With `managedLedgerUnackedRangesOpenCacheSetEnabled=false` a range may begin in one ledger and end in
+    With `managedLedgerUnackedRangesOpenCacheSetEnabled=false`, a range may begin in one ledger and end in
     another. Such a range is split at the end of each ledger.
     """
     from ackwell import PositionRangeSet
@@ -710,7 +720,8 @@ def _text_of(ranges: Iterable[tuple[int, ...]]) -> str:
 def _pieces(over_an_end: tuple[int, ...], sizes: tuple[LedgerSize, ...]) -> Iterator[tuple[int, int, int]]:
     """Split a range at the end of each ledger; yield pieces `(ledger_id, lower, upper)`.
 
-    Keep both ends, even if the ledgers do not have these entries, so that the contradiction is found later.
+    Keep both ends of the range, even if the ledgers do not have these entries. `contradictions_of` then finds
+    the contradiction.
     """
     first, lower, last, upper = over_an_end
     entries = {each.ledger_id: each.entries for each in sizes if first <= each.ledger_id <= last}
@@ -738,7 +749,8 @@ def _position(text: Any) -> Position:
 def _is_durable(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> bool:
     """Return whether a cursor may be durable. A broker persists durable cursors only.
 
-    The result is False only if a flag is false, no flag is true, and no cursor ledger exists.
+    The flags `isDurable` and `durable` show whether a cursor is durable. The result is False only if one of
+    them is false, neither is true, and no cursor ledger exists.
     """
     flags = [flag(shown, name) for name in ("isDurable", "durable")]
     return False not in flags or True in flags or (known_integer(cursor, "cursorLedger") or -1) >= 0
@@ -769,7 +781,7 @@ def _cursor_ledger(cursor: Mapping[str, Any]) -> CursorLedger:
 
 
 def _ack_sets(memory: Mapping[str, Any]) -> AckSetMapping | None:
-    """Return the ack sets in a memory dump, or None without a dump, because the admin API has no ack sets."""
+    """Return the ack sets in a memory dump; None without a dump, because the admin API shows no ack sets."""
     if "batchDeletedIndexes" in memory:
         shown = object_of(memory, "batchDeletedIndexes")
         return {_position(position): to_words(from_words(words(shown, position))) for position in shown}

@@ -87,7 +87,7 @@ class MemoryState(CursorState):
 
     @property
     def passed(self) -> int:
-        """The maximum number of ack sets that the last write counted up to the mark-delete position."""
+        """The maximum number of ack sets up to the mark-delete position that the last write counted."""
         if self.ledgers is None:
             return 0
         return entries_up_to(self.ledgers, self.mark_delete_position)
@@ -145,7 +145,7 @@ class Persisted:
 def read_back(
     state: MemoryState, settings: BrokerSettings, restart: Restart, ledger: CursorLedger
 ) -> Persisted:
-    """Return the part of a state that survives a restart, with the place from which it is read back."""
+    """Return the part of a state that survives a restart, and the place from which it is read."""
     if restart == "crash":
         return _after_crash(state, settings, ledger)
     to_ledger = closes_to_ledger(state, settings, ledger)
@@ -238,8 +238,8 @@ def _in_metadata_store(state: MemoryState, settings: BrokerSettings) -> Persiste
 def read_back_again(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> Persisted:
     """Return the part that survives when a broker loads `persisted` and then closes the topic.
 
-    No message is acknowledged in between. The broker has then only read the cursor ledger, so this second
-    close writes to the metadata store.
+    No message is acknowledged between the load and the close. The broker has therefore not opened a new
+    cursor ledger, so the close writes to the metadata store.
     """
     parts = persisted.ack_sets
     if persisted.uncertain_ack_sets:
@@ -319,9 +319,10 @@ def _persist_ack_sets(persisted: Persisted, state: MemoryState, settings: Broker
 
 
 def _mark_uncertain(persisted: Persisted, state: MemoryState, settings: BrokerSettings) -> None:
-    """Mark the last persisted ack sets as uncertain, if the limit may have excluded them.
+    """Mark ack sets as uncertain if the limit may have excluded them from the last write.
 
-    The write may have counted ack sets at or before the mark-delete position for the same limit.
+    The limit also counts ack sets at or before the mark-delete position. If the last write contained such ack
+    sets, it may have excluded the last ack sets of `persisted`.
     """
     limit = settings.max_batch_deleted_index_to_persist
     sure = max(limit - state.passed, 0)
@@ -387,10 +388,10 @@ def keeps_hidden_ack_sets(
     message.
 
     If `closes` is true, the broker closes the cursor, and so writes the ack sets. Otherwise, the broker
-    crashes. The broker has certainly written the ack sets only if the cursor has a range.
+    crashes. Before a crash, the broker has certainly written the ack sets only if the cursor has a range.
 
-    If `written` is true, every acknowledgment is already written. Otherwise, ack sets at or before the
-    mark-delete position may count for the limit, too.
+    If `written` is true, every acknowledgment is already written. Otherwise, the limit may also count ack
+    sets at or before the mark-delete position.
     """
     entries = unacked_entries(state)
     if entries is None or state.ledgers is None:
@@ -429,7 +430,10 @@ def unacked_entries(state: MemoryState) -> int | None:
 
 
 def entries_up_to(ledgers: Ledgers, position: Position, after: tuple[int, int] | None = None) -> int:
-    """Count the existing entries after `after` and up to `position`; by default from the first entry."""
+    """Count the existing entries after `after`, up to and including `position`.
+
+    By default, count from the first entry.
+    """
     first = ledgers.first_position
     if first is None:
         return 0
@@ -464,7 +468,10 @@ def _entry_limit(state: MemoryState, kept: PositionRangeSet, limit: int) -> Iter
 
 
 def hidden_reason(hidden: Bounds) -> Reason:
-    """Return the reason for a possible loss of acknowledged messages that the admin API does not show."""
+    """Return the reason for a possible loss of acknowledgments inside batches.
+
+    The admin API does not show these acknowledgments.
+    """
     up_to = "an unknown number of" if hidden.at_most is None else f"up to {hidden.at_most:,}"
     some = "; the counters of the consumers prove that some exist" if hidden.at_least else ""
     return Reason(
@@ -487,8 +494,8 @@ def not_written_reason(messages: Bounds, sign: str) -> Reason:
 def not_confirmed_reason(age_ms: int | None, proven_ms: int | None, state: str | None) -> Reason:
     """Return the reason for a possible loss of acknowledgments whose write is not proven.
 
-    `age_ms` is the time since the last acknowledgment. `proven_ms` is the age from which the write of an
-    acknowledgment is proven; None if the state of the cursor excludes a proof.
+    `age_ms` is the time since the last acknowledgment. The write of an acknowledgment is proven when its age
+    is at least `proven_ms`. If `proven_ms` is None, the state of the cursor excludes a proof.
     """
     if proven_ms is None:
         text = f"the state of the cursor is {state}, in which no write of the last acknowledgments is proven"

@@ -23,7 +23,7 @@ class Command(TyperCommand):
         super().__init__(*arguments, help=description.rstrip(), **options)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments. Refuse an empty one, which would be the current folder as a path.
+        """Parse the arguments. Refuse an empty argument, because an empty path means the current folder.
 
         A script passes such an argument if a variable of the shell is not set. The completion of a command
         line accepts an empty argument.

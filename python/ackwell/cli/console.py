@@ -24,8 +24,8 @@ _Item = TypeVar("_Item")
 def visible(text: str) -> str:
     """Return the text with visible characters in place of invisible ones.
 
-    Control characters are replaced, except for the line end, and so are characters that change the text
-    direction.
+    The replaced characters are the control characters, except the line end, and the characters that change
+    the text direction.
 
     The commands pass each topic, subscription and message of a server through this function before they print
     it. Such a text can therefore not move the cursor, colour the terminal or look like a line of output.
@@ -109,9 +109,9 @@ def fail(sentence: str) -> NoReturn:
 def print_json(value: Any, name: str | None = None, rows: Iterable[Any] = ()) -> None:
     """Print a value as indented JSON, without wrapping and without colours.
 
-    If `name` is given, `value` is an object, and `rows` are the items of one more member: an array with this
-    name. Each row is printed as one line, before the next row is computed. An object of more than 1,000
-    members is also printed as one line, because indenting takes five times as long.
+    If `name` is given, `value` is an object, and one more member of it is printed: an array with this name,
+    which contains `rows`. Each row is printed as one line, before the next row is computed. An object of more
+    than 1,000 members is also printed as one line, because indenting takes five times as long.
     """
     text = _indented(value)
     if name is None:

@@ -133,7 +133,7 @@ HEADINGS = (
 
 
 def _values(blocked: Blockage) -> dict[str, str]:
-    """Return a map from each heading of the table to its text for one subscription.
+    """Return the texts of a subscription's row in the table, by heading.
 
     A text is empty if the value is unknown or zero.
     """

@@ -256,7 +256,7 @@ def _client_conf(file: Path | None, context: str | None) -> tuple[ClientConf, st
 
 
 def _reached(text: str) -> tuple[str, str]:
-    """Split a value of --reach, `OWNER=HOST:PORT`, into owner and address. Both may have no port."""
+    """Split a value of --reach, `OWNER=HOST:PORT`, into owner and address. In both, the port is optional."""
     owner, _, address = text.partition("=")
     try:
         parts = [urlsplit(f"//{each}") for each in (owner, address)]
@@ -400,9 +400,10 @@ def stated_settings(given: Sequence[str] | None) -> StatedSettings:
 
 
 def assignments(given: Sequence[str] | None) -> Iterator[str]:
-    """Yield `name=value` for each setting in `given`, which has settings and paths of `broker.conf` files.
+    """Yield each setting in `given` and in the `broker.conf` files that `given` names, as `name=value`.
 
-    A file may be of another release, so an unknown name in a file is ignored with a warning.
+    An item of `given` is a setting or the path of a file. A file may be of another release, so an unknown
+    name in a file is ignored with a warning.
     """
     from ackwell.broker.broker_settings import is_setting, suggestion
     from ackwell.broker.properties import properties

@@ -141,7 +141,10 @@ def _topic(name: str) -> str:
 
 
 def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: MoveKind) -> Position:
-    """Parse a position, `earliest`, `latest` or a time. For a time, the broker is asked for its position."""
+    """Parse a position, `earliest`, `latest` or a time.
+
+    For a time, the broker is asked for the position of the first message at or after this time.
+    """
     from ackwell.diagnosis.what_if import EARLIEST, LATEST
     from ackwell.position import Position
 
@@ -159,7 +162,7 @@ def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: M
 
 
 def _time(text: str) -> datetime:
-    """Parse a time, or a duration such as `1h` which means that long before now, as in `pulsar-admin`.
+    """Parse a time, or a duration before now: `1h` means one hour ago, as in `pulsar-admin`.
 
     A number without a unit is refused. Source: org.apache.pulsar.common.util.RelativeTimeUtil.
     """

@@ -29,8 +29,8 @@ const ATTACHED_ROWS: usize = 64;
 /// bytes. Empty and full words of larger batches cost nothing. Iteration is in order of position. It is not affected by
 /// later changes.
 ///
-/// The sets that changed since the last save are marked. A removed set is not a change, because its entry is then
-/// acknowledged as a whole. Only `clear` makes the changes unknown.
+/// The sets that changed since the last save are marked. Removing a set does not count as a change, because the entry
+/// is then acknowledged as a whole. Only `clear` makes the changes unknown.
 ///
 /// Parameters
 /// ----------
@@ -159,7 +159,7 @@ impl AckSets {
 }
 
 crate::methods::mapping_methods! { AckSets, 0,
-    "Return the same sets. The copy has no saves, so its changes are unknown.", {
+    "Return an independent copy. The copy has no previous save, so its changes are unknown.", {
     #[new]
     #[pyo3(signature = (sets = None, /))]
     fn new(sets: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
@@ -168,8 +168,8 @@ crate::methods::mapping_methods! { AckSets, 0,
 
     /// Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
     ///
-    /// `starts` has the index of each set's first word, and then the number of all words. A set may have any number of
-    /// words, because a decoded `PositionInfo` may have longer sets than a batch.
+    /// `starts` has the index of the first word of each set, and as its last item the total number of words. A set may
+    /// have any number of words, because a decoded `PositionInfo` may have longer sets than a batch.
     #[staticmethod]
     fn from_arrays(
         py: Python<'_>,
@@ -286,10 +286,11 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(array(py, effects.map_err(raise)?.into_iter().map(Effect::code).collect()))
     }
 
-    /// Replace the set of an entry if `words` begin at a later message; return whether this changed the set.
+    /// Replace the set of an entry by `words` if the first unacknowledged message in `words` is later.
     ///
-    /// The words are set if the entry has no set, or if the first unacknowledged batch index in `words` is higher than
-    /// the one in the present set. Brokers before 5.0 apply cumulative acknowledgments in this way.
+    /// The first unacknowledged batch index in `words` must be higher than the one in the present set. If the entry has
+    /// no set, `words` become its set. Returns whether the set changed. Brokers before 5.0 apply cumulative
+    /// acknowledgments in this way.
     fn replace_if_later(
         &self,
         py: Python<'_>,
@@ -362,7 +363,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(())
     }
 
-    /// Return the sets that `older` does not have, and those that it has with other words. O(sets).
+    /// Return the sets that are missing in `older` or have other words there. O(sets).
     #[pyo3(signature = (older, /))]
     fn changed_from(&self, py: Python<'_>, older: &Bound<'_, Self>) -> Self {
         let older = older.get().core(py);
@@ -386,7 +387,7 @@ crate::methods::mapping_methods! { AckSets, 0,
 
     /// Begin a save; return the sets that changed since the previous save. O(changes).
     ///
-    /// None means that the changes are unknown or more than 65,536.
+    /// Returns None if the changes are unknown, or if there are more than 65,536.
     fn begin_save(&self, py: Python<'_>) -> Option<Self> {
         self.0.locked(py).begin_save().map(Self::of)
     }

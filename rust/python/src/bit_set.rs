@@ -13,9 +13,9 @@ type PickleState<'py> = (Array<'py, i64>, usize);
 
 /// A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 ///
-/// Its words are Pulsar's `ack_set` and the values of its long-array form. A bit below 0 raises `ValueError`. Setting a
-/// bit at or above the limit raises `LimitError`. If memory does not suffice, `MemoryError` is raised. A call that
-/// raises changes nothing.
+/// Pulsar uses the same words in an `ack_set`, and for each ledger in the long-array form. A bit below 0 raises
+/// `ValueError`. Setting a bit at or above the limit raises `LimitError`. If memory does not suffice, `MemoryError` is
+/// raised. A call that raises changes nothing.
 ///
 /// Parameters
 /// ----------

@@ -98,9 +98,9 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
 
     /// Set the number of entries of a ledger, which may only grow. A closed ledger stays closed.
     ///
-    /// An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed;
-    /// otherwise it is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the ledger has.
-    /// O(1) for the greatest ledger, O(sqrt n) for another one of n.
+    /// An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed. If
+    /// not, the added ledger is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the
+    /// ledger has. With n ledgers, the call takes O(1) for the greatest ledger and O(sqrt n) for any other ledger.
     fn grow(&self, py: Python<'_>, ledger_id: Int, entries: Int) -> PyResult<()> {
         self.0.locked(py).grow(ledger_id.0, entries.0).map_err(raise)
     }
@@ -134,7 +134,7 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
 
     /// Return whether a ledger is "open", "closed" or "trimmed"; `KeyError` if it is unknown.
     ///
-    /// Ledger ids only grow, so every ledger below `trimmed_before` counts as trimmed.
+    /// Every id below `trimmed_before` counts as a trimmed ledger, because ledger ids only grow.
     fn state(&self, py: Python<'_>, ledger_id: Int) -> PyResult<&'static str> {
         match self.0.locked(py).state(ledger_id.0) {
             Some(LedgerState::Open) => Ok("open"),
@@ -165,8 +165,8 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
 
     /// Return the last existing entry before a position, in the same ledger or an earlier one. O(log n).
     ///
-    /// If there is none, the result is entry -1 of the first ledger, or entry -1 of the given ledger if its id is
-    /// smaller. The given position need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
+    /// If there is none, the result is entry -1 of the first ledger, or entry -1 of the given ledger if this ledger is
+    /// before the first ledger. The given position need not exist, as in `next_valid`. (Pulsar: `getPreviousPosition`.)
     ///
     /// >>> Ledgers({2: 16, 3: 0, 5: 10}).previous_valid(5, 0)
     /// Position(ledger_id=2, entry_id=15)
@@ -199,9 +199,9 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
         self.0.locked(py).contains(core::Position::new(ledger_id.0, entry_id.0))
     }
 
-    /// Return whether every position of two int64 arrays is an existing entry, or is at or before `passed`.
+    /// Return whether each position in two int64 arrays has an entry, or is at or before `passed`.
     ///
-    /// A negative id gives False. `passed` need not exist.
+    /// A negative id gives False. No entry needs to exist at `passed`.
     ///
     /// >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
     /// >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))

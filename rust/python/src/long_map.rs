@@ -153,7 +153,7 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         keys.into_pyobject(py)?.try_iter()
     }
 
-    /// Set the values of keys in a mapping or in pairs. Nothing changes if a pair is refused.
+    /// Set the value of each key in a mapping or an iterable of pairs. Nothing changes if a pair is refused.
     #[pyo3(signature = (entries, /))]
     fn update(&self, py: Python<'_>, entries: &Bound<'_, PyAny>) -> PyResult<()> {
         let entries = Self::pairs(entries)?;

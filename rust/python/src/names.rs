@@ -75,7 +75,7 @@ impl Names {
         Ok(numbers.into_pyarray(py))
     }
 
-    /// Return the names with numbers of at least `start` as an int32 array of offsets, and bytes.
+    /// Return the names whose numbers are at least `start`, as an int32 array of offsets and the bytes.
     ///
     /// Raises `LimitError` for more than 2 GiB of names.
     #[pyo3(signature = (start=0))]

@@ -93,7 +93,7 @@ impl Partials {
         self.0.locked(py).pair(topic, subscription)
     }
 
-    /// Return an int64 array with the number of each row's (topic, subscription), as `pair` does for one row.
+    /// Return an int64 array with the pair number of each row's (topic, subscription); see `pair`.
     ///
     /// Raises `ValueError`, and adds no pair, for columns of different lengths.
     fn pair_many<'py>(
@@ -244,7 +244,9 @@ impl Partials {
         }))
     }
 
-    /// Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known. `flaw` is its number.
+    /// Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known.
+    ///
+    /// `flaw` is a number of `ackwell.errors.Flaw`.
     fn note_flaw(
         &self,
         py: Python<'_>,
@@ -265,7 +267,7 @@ impl Partials {
         Ok(self.known(py, pair, 0)?.is_deleted(pair))
     }
 
-    /// Return the last position that events of the subscription or its topic show to exist, or None.
+    /// Return the last position that exists according to the events of the subscription and its topic, or None.
     fn last_published(&self, py: Python<'_>, pair: u32) -> PyResult<Option<(i64, i64)>> {
         let last = self.known(py, pair, 0)?.last_published(pair);
         Ok(last.map(|at| (at.ledger_id, at.entry_id)))
@@ -278,10 +280,10 @@ impl Partials {
 
     /// Apply rows of events; return the index of the first row that is not an event, or None.
     ///
-    /// The subscription of such a row gets a flaw. A column of names (`topics`, `subscriptions`, `kinds` and files) is
-    /// a pair of int32 arrays, `(codes, numbers)`. `codes` has the code of each row, or is None if each row has code 0.
-    /// `numbers[code]` is the number of a name. For a kind, this number is an index into `ACTIONS`. Every other column
-    /// is an int64 array. O(rows); other threads run during the call.
+    /// The subscription of a row that is not an event gets a flaw. A column of names (`topics`, `subscriptions`,
+    /// `kinds` and files) is a pair of int32 arrays, `(codes, numbers)`. `codes` has the code of each row, or is None
+    /// if each row has code 0. `numbers[code]` is the number that identifies a name. For a kind, this number is an
+    /// index into `ACTIONS`. Every other column is an int64 array. O(rows); other threads run during the call.
     ///
     /// Parameters
     /// ----------
@@ -378,7 +380,7 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the indexes of the rows that acknowledge in a transaction without a known commit.
+    /// Return the indexes of the rows with an acknowledgment in a transaction whose commit is not known.
     ///
     /// The result is an int64 array in ascending order. The columns are those of `feed`. The length of `ledger_ids` is
     /// the number of rows. Transaction 0 means no transaction. With `takes_commits`, the commits among the rows are
@@ -467,10 +469,10 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the states of the pairs from number `start`, up to about `max_bytes`, as a dictionary of columns.
+    /// Return the states of pair `start` and the later pairs, up to about `max_bytes`, as a dictionary of columns.
     ///
-    /// `taken` is the number of encoded pairs. The columns have for each row the pair, the ledger or null, and the
-    /// state as int32 offsets and bytes.
+    /// `taken` is the number of encoded pairs. Each row has a pair, a ledger id or null, and a state. The column of
+    /// states consists of int32 offsets and bytes.
     #[pyo3(signature = (start=0, max_bytes=4_194_304))]
     fn encode<'py>(&self, py: Python<'py>, start: u32, max_bytes: usize) -> PartialRows<'py> {
         let (taken, pairs, ledger_ids, states) = self.0.detached(py, |partials| {
@@ -515,7 +517,7 @@ impl Partials {
         Ok((PositionInfo::of(cursor.info), Ledgers::of(cursor.ledgers), sizes))
     }
 
-    /// Return the cursors of the first of `pairs`, up to about `max_bytes`, as a dictionary of columns.
+    /// Return the cursors of the first pairs in `pairs`, up to about `max_bytes`, as a dictionary of columns.
     ///
     /// `taken` is the number of returned pairs; each is a row. Columns of texts, bytes and lists have int32 offsets.
     /// `errors` has `(row, message)` for each pair without a cursor. `deleted` has the rows of deleted subscriptions.

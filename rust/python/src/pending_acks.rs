@@ -41,7 +41,8 @@ const LAST: (i64, i64) = (i64::MAX, i64::MAX);
 /// entries : mapping or iterable of pairs, optional
 ///     The initial entries: positions and `(remaining, sticky_key_hash)`. No handler is called.
 /// add_handler : callable, optional
-///     `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add; a false result refuses it.
+///     `add_handler(ledger_id, entry_id, sticky_key_hash)` is called before each add. If it returns a false value, the
+///     entry is not added.
 /// remove_handler : RemoveHandler, optional
 ///     `handle_removing(ledger_id, entry_id, sticky_key_hash, closing)` is called for each removed entry. If a call can
 ///     remove more than one entry, `start_batch()` is called before and `end_batch()` afterwards.
@@ -97,7 +98,7 @@ impl PendingAcks {
 }
 
 crate::methods::mapping_methods! { PendingAcks, acks,
-    "Return a map of the same entries, closed if this one is, without handlers.", {
+    "Return a copy without handlers. The copy is closed if this map is closed.", {
     #[new]
     #[pyo3(signature = (entries = None, /, *, add_handler = None, remove_handler = None))]
     fn new(
@@ -232,7 +233,9 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         value.map_or(Ok(default), |value| pending_ack(py, value).map(Some))
     }
 
-    /// Return two int64 arrays: remaining counts, or −1 if not pending; sticky-key hashes, or 0 if not pending.
+    /// Return the remaining counts and the sticky-key hashes of entries as two int64 arrays.
+    ///
+    /// An entry that is not pending has the count −1 and the hash 0.
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -270,10 +273,10 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         self.acks.locked(py).update_remaining(ledger_id.0, entry_id.0, acked.0)
     }
 
-    /// Lower the remaining counts of entries to the counts in `remaining`, row by row; return the differences.
+    /// Lower the remaining count of each entry to its count in `remaining`; return the differences.
     ///
-    /// The result is an int64 array. A difference is the old count minus the new one. It is 0 if the old count is not
-    /// greater, and -1 if the entry is not pending.
+    /// The result is an int64 array. A difference is the old count minus the new count. It is 0 if the old count is not
+    /// greater than the count in `remaining`, and -1 if the entry is not pending.
     fn lower_many<'py>(
         &self,
         py: Python<'py>,

@@ -42,12 +42,12 @@ pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<
 /// properties : mapping of str to int
 ///     The properties that the client sent with its last cumulative ack.
 /// redelivery_counts : mapping of Position to int
-///     The number of redeliveries of an entry. Only the form `compact` holds it.
+///     The number of redeliveries of each entry. Only the form `compact` stores these numbers.
 /// idle_since : int, optional
 ///     The time since which the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
 /// spanning_ranges : iterable of (Position, Position)
-///     Ranges from one ledger into another, as brokers before 2.4 wrote them. Their entries in the lower ledgers are
-///     unknown without a ledger directory. After decoding, their part in the upper ledger is also in
+///     Ranges from one ledger into another, as brokers before 2.4 wrote them. Without a ledger directory, the entries
+///     of such a range in its lower ledgers are unknown. Decoding also adds the entries in its upper ledger to
 ///     `individually_deleted`.
 /// unknown_fields : bytes
 ///     Unknown Protocol Buffers fields; they are written back unchanged.
@@ -170,10 +170,11 @@ impl PositionInfo {
     /// Parameters
     /// ----------
     /// form : str, optional
-    ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` is the smaller of the first
-    ///     two forms that `broker` can read. It also limits the size to the 5 MiB of a bookie's frame, unless
-    ///     `max_bytes` is given. The default is the form from which the state was decoded, or `pulsar-ranges` if it was
-    ///     not decoded. A decoded state that is unchanged returns the same bytes.
+    ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` selects the smaller of the
+    ///     first two forms, or `pulsar-ranges` if `broker` cannot read the other. It also limits the size to the 5 MiB
+    ///     of a bookie's frame, unless `max_bytes` is given. The default is the form from which the state was decoded,
+    ///     or `pulsar-ranges` if it was not decoded. A decoded state that was not changed gives the same bytes in the
+    ///     same form.
     /// max_ranges, max_ledgers, max_bytes : int, optional
     ///     Limits on ranges, on ledgers with ranges, and on encoded bytes.
     /// broker : str

@@ -18,10 +18,10 @@ type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
 /// A set of acknowledged positions as ranges of entries by ledger: Pulsar's individually deleted messages.
 ///
-/// `len` and iteration count ranges `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`, as Pulsar prints them.
-/// A range never spans ledgers. Entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions` refer to positions.
-/// Each ledger is stored in the smallest of three forms: one range, a window of bits, or a tree of ranges. So the set
-/// is small both with a hole at every second entry and with only the entries 0 and 2**40.
+/// `len` counts the ranges. Iteration yields each range as `(ledger_id, lower_entry_exclusive, upper_entry_inclusive)`,
+/// as Pulsar prints it. A range never spans ledgers. Entries 0 to 5 are `(-1, 5]`. `in`, `cardinality` and `positions`
+/// refer to positions. Each ledger is stored in the smallest of three forms: one range, a window of bits, or a tree of
+/// ranges. So the set is small both with a hole at every second entry and with only the entries 0 and 2**40.
 ///
 /// Parameters
 /// ----------
@@ -54,7 +54,7 @@ impl PositionRangeSet {
 }
 
 crate::methods::structure_methods! { PositionRangeSet, 0, attached,
-    "Return an independent copy. The time is that of a copy of the memory.", {
+    "Return an independent copy. The call takes as long as a copy of the memory.", {
     #[new]
     #[pyo3(signature = (ranges=None))]
     fn new(ranges: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
@@ -71,7 +71,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0, attached,
     /// Parse the notation of `stats-internal`, which `str` writes.
     ///
     /// Spaces between ranges, Guava's `‥` for `..`, and ranges in any order are accepted too. Raises
-    /// `CorruptStateError` with the offset of the first invalid byte, also for a range across ledgers.
+    /// `CorruptStateError` with the offset of the first invalid byte. A range across ledgers is invalid.
     ///
     /// >>> len(PositionRangeSet.parse("[(3:-1..3:5],(3:7..3:9]]"))
     /// 2
@@ -87,7 +87,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0, attached,
 
     /// Add the entries after `lower_entry_exclusive` up to `upper_entry_inclusive`; return how many are new.
     ///
-    /// Equal bounds add nothing. Raises `ValueError` for a lower bound below -1 or above the upper.
+    /// Equal bounds add nothing. Raises `ValueError` for a lower bound below -1 or above the upper bound.
     fn add_range(
         &self,
         py: Python<'_>,
@@ -147,9 +147,10 @@ crate::methods::structure_methods! { PositionRangeSet, 0, attached,
         Ok(new)
     }
 
-    /// Add entries of one ledger as bits in the order of Java's `BitSet.toLongArray`; return how many are new.
+    /// Add entries of one ledger, given as the words of Java's `BitSet.toLongArray`; return how many are new.
     ///
-    /// Entry 64 * i + b is bit b, from the lowest, of word i of the int64 array; a set bit is acknowledged.
+    /// In word i of the int64 array, bit b (0 is the lowest) is entry 64 * i + b. A set bit marks an acknowledged
+    /// entry.
     ///
     /// >>> acked = PositionRangeSet()
     /// >>> acked.add_words(3, [0b1011, -1])

@@ -37,7 +37,7 @@ impl TraceReader {
 
     /// Return three lists of names: topics, subscriptions and transactions.
     ///
-    /// `starts` gives for each list the number of its first name; names with lower numbers are left out.
+    /// `starts` has one number for each list. Names with lower numbers are left out.
     fn names(&self, py: Python<'_>, starts: [usize; 3]) -> [Vec<String>; 3] {
         let reader = self.0.locked(py);
         let rest = |names: &Names, from: usize| {
@@ -56,11 +56,12 @@ impl TraceReader {
         read.map(|read| fields_or_reason(py, read)).transpose()
     }
 
-    /// Read the lines of `data[start:end]` up to the first line that is not plain. `line` is the first line's number.
+    /// Read the lines of `data[start:end]`, and stop before the first line that is not plain.
     ///
-    /// Returns the number of bytes read, the number of lines read, the line that is not plain (or None), and a
-    /// dictionary of columns. For the line that is not plain, a tuple has its end as an offset in `data`, and the result
-    /// of `fields`. Other threads run during the call.
+    /// A plain line is blank, or an event that has each field at most once and of the right type. `line` is the number
+    /// of the first line. Returns the number of bytes read, the number of lines read, the line that is not plain, and a
+    /// dictionary of columns. The line that is not plain is a tuple, or None if there is none. The tuple has the end of
+    /// the line, as an offset in `data`, and the result of `fields`. Other threads run during the call.
     fn read<'py>(
         &self,
         py: Python<'py>,
