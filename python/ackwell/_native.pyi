@@ -117,7 +117,7 @@ class Ledgers:
     def close(self, ledger_id: int) -> None:
         """Close a ledger. Only a new ledger can be open afterwards. Raises `KeyError` if the ledger is unknown or trimmed."""
     def trim_before(self, ledger_id: int) -> int:
-        """Remove every ledger below `ledger_id` and return their number. They are then trimmed.
+        """Trim every ledger below `ledger_id`, and return the number of removed ledgers.
 
         Raises `ProtocolError` if the open ledger is below `ledger_id`, because a broker never trims the ledger to which
         it writes.
@@ -1517,13 +1517,16 @@ class Partials:
         If a seek is already known, it voids the acknowledgments of this state.
         """
     def set_settings(self, pair: int, file: int, sequence: int, detail: str) -> None:
-        """Set the settings of a subscription, a JSON text, unless settings with a later (file, sequence) are known."""
+        """Set the settings of a subscription, unless settings with a later (file, sequence) are known.
+
+        `detail` contains the settings as a JSON text.
+        """
     def settings(self) -> list[tuple[int, str]]:
         """Return `(pair, JSON text)` for each pair with settings."""
     def set_ledgers(self, pair: int, ledger_ids: ArrayLike, entries: ArrayLike) -> None:
         """Set the ledgers of a pair's topic, given as ascending ids and numbers of entries.
 
-        They replace the ledgers that are computed from the events.
+        These ledgers replace the ledgers that are computed from the events.
         """
     def flaw(self, pair: int) -> FlawFound | None:
         """Return the flaw of a pair as a dictionary, or None.
@@ -1611,9 +1614,9 @@ class Partials:
     ) -> None:
         """Merge all of `other` into this object, and leave `other` empty.
 
-        `topics`, `subscriptions` and `transactions` are int32 arrays that map the numbers of `other` to the numbers
-        here. O(size of `other`); other threads run during the call. Raises `ValueError` if a number of `other` is not
-        in its mapping. Then nothing is merged, and `other` is empty.
+        `topics`, `subscriptions` and `transactions` are int32 arrays that map the numbers of `other` to the numbers in
+        this object. O(size of `other`); other threads run during the call. Raises `ValueError` if a number of `other`
+        is not in its mapping. Then nothing is merged, and `other` is empty.
         """
     def encode(self, start: int = 0, max_bytes: int = 4194304) -> PartialRows:
         """Return the states of pair `start` and the later pairs, up to about `max_bytes`, as a dictionary of columns.

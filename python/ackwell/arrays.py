@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Int64s: TypeAlias = NDArray[np.int64]
 
 _OUTSIDE: Final = "integer outside int64"
-"""The message of both engines."""
+"""The error message of both engines for an integer outside int64."""
 
 
 def as_int64(values: ArrayLike) -> NDArray[np.int64]:

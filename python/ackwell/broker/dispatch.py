@@ -47,8 +47,8 @@ class ConsumerStats:
     """Whether the consumer has reached its limit of unacknowledged messages."""
     messages_out: int | None
     draining_hashes: int | None
-    """The number of sticky-key hashes that moved from this consumer to another one, while this consumer still
-    has unacknowledged messages of them."""
+    """The number of sticky-key hashes that moved to another consumer, while this consumer still has
+    unacknowledged messages with these hashes."""
     slots: int | None
     """The number of sticky-key hashes that the consumer owns."""
     connected_since: str | None

@@ -50,7 +50,7 @@ def persisted_cursor(cursor: Mapping[str, Any]) -> dict[str, Any]:
 def ledgers_of(info: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List the ledgers, each with its number of entries.
 
-    The size of the last ledger is unknown. It is assumed to end at the greatest persisted position.
+    The size of the last ledger is unknown. This ledger is assumed to end at the greatest persisted position.
 
     Raises `ValueError` if a ledger has no id, or if a position in the last ledger is incomplete.
     """

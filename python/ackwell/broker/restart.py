@@ -1,7 +1,7 @@
 """Predict the acknowledgments that a broker loses in a restart, and so the messages that it redelivers.
 
-A broker holds all acknowledgments in memory and persists only a part of them. The place that it writes to
-decides which part:
+A broker holds all acknowledgments in memory and persists only a part of them. The persisted part depends on
+the place to which the broker writes:
 
 - **The cursor ledger** (BookKeeper), while the broker runs, and on a graceful close with more ranges than
   `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. If the limit of ranges is N, the *ranges form*

@@ -75,8 +75,8 @@ class SubscriptionOverview(NamedTuple):
     """
 
     backlog_entries: int
-    """The number of entries in the backlog; 0 without a backlog. Consumers receive and acknowledge this
-    backlog, otherwise the topic needs a closer look."""
+    """The number of entries in the backlog; 0 without a backlog. Consumers receive and acknowledge the
+    messages of the backlog. If they did not, the topic would need a closer look."""
     delivered_nothing: bool
     """Whether no message of the topic was delivered since the broker loaded it."""
 
@@ -103,7 +103,7 @@ class SubscriptionStats(CursorState):
     durable: bool
     time_ms: int | None
     mark_delete_moved_ms: int | None
-    """When the mark-delete position last moved; None if the broker did not see it move."""
+    """The time at which the mark-delete position last moved; None if the broker does not report a time."""
     dispatch: DispatchStats | None
     """The state of the delivery; None without an answer of `stats`."""
     internal_cursor: bool
@@ -532,7 +532,7 @@ def _of_stats_alone(
 
 
 UNREADABLE_ERRORS: Final = (KeyError, CorruptStateError, LimitError, ValueError, TypeError)
-"""The errors of a part of an answer that is missing or has the wrong type."""
+"""The errors that are raised if a part of an answer is missing or has the wrong type."""
 
 
 def _reason_of(error: Exception) -> str:

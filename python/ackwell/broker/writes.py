@@ -37,8 +37,8 @@ RESTART_NAMES: Final[dict[Restart, str]] = {
 
 CursorLedger = Literal["open", "read-only", "none"]
 """The state of the ledger to which the cursor is written. *none*: no entry was wholly acknowledged yet.
-*read-only*: the cursor was recovered from the ledger, and no entry was wholly acknowledged since then.
-*open*: an entry was wholly acknowledged since then."""
+*read-only*: the cursor was recovered from the ledger, and no entry was wholly acknowledged since the
+recovery. *open*: an entry was wholly acknowledged since the broker loaded the cursor."""
 
 ReasonCode = Literal[
     "range-limit",
@@ -78,8 +78,8 @@ class MemoryState(CursorState):
 
     batch_deleted: AckSetMapping
     existing: PositionRangeSet = field(kw_only=True)
-    """The ranges of existing entries after the mark-delete position. The broker's limits do not count these
-    ranges, but the ranges of `individually_deleted`."""
+    """The ranges of existing entries after the mark-delete position. The broker's limits count the ranges of
+    `individually_deleted` instead of these ranges."""
     covered: tuple[Position, ...] = field(default=(), kw_only=True)
     """Positions up to the mark-delete position that still have an ack set. The broker drops these ack sets
     after the next write of the mark-delete position. That write still counts them for the limit.

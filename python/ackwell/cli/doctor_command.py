@@ -381,7 +381,8 @@ def _show(checkup: Checkup) -> None:
 def _print_brokers(checkup: Checkup) -> None:
     """Print the version and settings of the broker that was asked.
 
-    If an owner of topics has another version or other settings, also print those of each owner.
+    If an owner of topics has another version or other settings, also print the version and settings of each
+    owner.
     """
     brokers = {f"broker {checkup.broker.version}": checkup.broker}
     if any(owner != checkup.broker for owner in checkup.owners.values()):

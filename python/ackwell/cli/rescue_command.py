@@ -88,7 +88,7 @@ def connect(
         Path, typer.Option(metavar="FILE", help="The file to which a line is appended before each change.")
     ] = Path("ackwell-rescue.audit.jsonl"),
 ) -> Connection:
-    """Return the connection that these options describe. Nothing is sent before it is used."""
+    """Return the connection that these options describe. Nothing is sent before the connection is used."""
     from ackwell.protocol.address import address_of
     from ackwell.rescue import AuditFile, Connection
 
@@ -819,7 +819,7 @@ def _unload_all(connection: Connection, topic: str, *, yes: bool) -> int:
 
 
 def _unloaded(names: Sequence[tuple[str, str]] | None) -> str:
-    """Return the result of an unload of a topic in words; `names` are as for `unload_window`."""
+    """Return the text after the topic in the line that reports an unload; see `unload_window` for `names`."""
     if names is None:
         return ": the interrupted run is completed. If it did not unload the topic, run the command again"
     return " is unloaded" if names else " is unloaded; no subscription needed protection"

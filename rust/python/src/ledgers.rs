@@ -113,7 +113,7 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
         }
     }
 
-    /// Remove every ledger below `ledger_id` and return their number. They are then trimmed.
+    /// Trim every ledger below `ledger_id`, and return the number of removed ledgers.
     ///
     /// Raises `ProtocolError` if the open ledger is below `ledger_id`, because a broker never trims the ledger to which
     /// it writes.

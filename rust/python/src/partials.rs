@@ -193,7 +193,9 @@ impl Partials {
         Ok(())
     }
 
-    /// Set the settings of a subscription, a JSON text, unless settings with a later (file, sequence) are known.
+    /// Set the settings of a subscription, unless settings with a later (file, sequence) are known.
+    ///
+    /// `detail` contains the settings as a JSON text.
     fn set_settings(
         &self,
         py: Python<'_>,
@@ -215,7 +217,7 @@ impl Partials {
 
     /// Set the ledgers of a pair's topic, given as ascending ids and numbers of entries.
     ///
-    /// They replace the ledgers that are computed from the events.
+    /// These ledgers replace the ledgers that are computed from the events.
     fn set_ledgers(
         &self,
         py: Python<'_>,
@@ -443,9 +445,9 @@ impl Partials {
 
     /// Merge all of `other` into this object, and leave `other` empty.
     ///
-    /// `topics`, `subscriptions` and `transactions` are int32 arrays that map the numbers of `other` to the numbers
-    /// here. O(size of `other`); other threads run during the call. Raises `ValueError` if a number of `other` is not
-    /// in its mapping. Then nothing is merged, and `other` is empty.
+    /// `topics`, `subscriptions` and `transactions` are int32 arrays that map the numbers of `other` to the numbers in
+    /// this object. O(size of `other`); other threads run during the call. Raises `ValueError` if a number of `other`
+    /// is not in its mapping. Then nothing is merged, and `other` is empty.
     fn absorb(
         &self,
         py: Python<'_>,
