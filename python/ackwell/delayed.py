@@ -123,8 +123,9 @@ class DelayedDeliveryTracker(EqualByState):
     fixed_delay_lookahead : int
         Pulsar's `delayedDeliveryFixedDelayDetectionLookahead`. If at least this many messages wait, all with
         the same delay, and none is due, `should_pause_dispatch` returns True, because messages that are read
-        later are due later. With the default 0 it always returns False. The indexes need little memory for
-        messages with one delay, and a pause would also delay later messages that have no delay.
+        later are due later. With the default 0, it always returns False. A pause saves little memory, because
+        the indexes need little memory for messages with one delay. A pause would also delay later messages
+        that have no delay.
 
     Notes
     -----
@@ -186,9 +187,9 @@ class DelayedDeliveryTracker(EqualByState):
         """Return the tracker of Pulsar 4.2.4 (`InMemoryDelayedDeliveryTracker`).
 
         Its buckets are `2**floor(log2(tick_time_ms))` ms wide. `strict` is the broker's
-        `isDelayedDeliveryDeliverAtTimeStrict`. If true, delivery times are rounded up, so a message is never
-        early, and late by less than a bucket. If false, a bucket is due if its last millisecond is at or
-        before `now_ms + tick_time_ms`, so a message is early by at most one tick.
+        `isDelayedDeliveryDeliverAtTimeStrict`. If true, delivery times are rounded up. A message is then
+        never early, and it is late by less than the width of a bucket. If false, a bucket is due if its last
+        millisecond is at or before `now_ms + tick_time_ms`. A message is then early by at most one tick.
 
         >>> tracker = DelayedDeliveryTracker.pulsar()
         >>> tracker.add(10_000, 3, 15, now_ms=0)
@@ -215,7 +216,7 @@ class DelayedDeliveryTracker(EqualByState):
                     self.index.add(deliver_at_ms, ledger_id, entry_id)
 
     def cutoff(self, now_ms: int) -> int:
-        """Return the latest delivery time of a message that is due at `now_ms`."""
+        """Return the latest delivery time that is due at `now_ms`. All earlier times are due, too."""
         if now_ms.__class__ is not int:
             now_ms = check_int64("now_ms", now_ms)
         return now_ms if self.strict else now_ms + self.tick_time_ms
@@ -295,7 +296,7 @@ class DelayedDeliveryTracker(EqualByState):
     def _add_new(
         self, times: NDArray[np.int64], ledgers: NDArray[np.int64], entries: NDArray[np.int64]
     ) -> bool:
-        """Add messages if all their positions are new and different; return whether they were added."""
+        """Add messages if all their positions are untracked and distinct. Return whether they were added."""
         if self._positions.contains_many(ledgers, entries).any():
             return False
         if self._positions.add_many(ledgers, entries) < len(entries):
@@ -305,9 +306,10 @@ class DelayedDeliveryTracker(EqualByState):
         return True
 
     def _may_add(self, count: int) -> bool:
-        """Return whether `count` more messages of the maximum size fit within the limit.
+        """Return whether `count` further messages fit within the limit if each takes the maximum memory.
 
-        If not, the caller measures the memory after the add. Raises `LimitError` if the tracker is full.
+        If not, the caller adds the messages and then measures the memory. Raises `LimitError` if the tracker
+        is full.
         """
         if self._full:
             self._refuse(count)
@@ -350,7 +352,7 @@ class DelayedDeliveryTracker(EqualByState):
     def _see(self, deliver_at_ms: int) -> None:
         """Record the delivery time of a new message, to find out whether all messages have the same delay.
 
-        If it is more than a tick before the latest delivery time so far, the delays differ.
+        The delays differ if the new time is more than a tick before the latest recorded delivery time.
         """
         if self._latest_ms is None or deliver_at_ms > self._latest_ms:
             self._latest_ms = deliver_at_ms

@@ -336,7 +336,7 @@ class Admin:
         """Return the version and settings of the broker at the address `owner`, by default the queried one.
 
         The facts of each owner are requested once and then cached. If an owner reports neither its version
-        nor its settings, the facts of the queried broker are returned, and `assumed` contains the reason.
+        nor its settings, return the facts of the queried broker. Their field `assumed` contains the reason.
         """
         if owner is None or owner == self.endpoint.asked_host:
             if "" not in self._facts:
@@ -352,7 +352,7 @@ class Admin:
         return self._facts[owner]
 
     def brokers(self) -> frozenset[str]:
-        """Return the admin address `host:port` of each broker; empty if the brokers are not listed."""
+        """Return the admin addresses `host:port` of the brokers; empty if their list cannot be read."""
         return frozenset(self._clusters())
 
     def owned_bundles(self, broker: str) -> list[str]:
@@ -367,7 +367,7 @@ class Admin:
         return list(owned)
 
     def _read_facts(self) -> BrokerFacts:
-        """Request the broker's version and settings. If one is missing, `assumed` contains the reason."""
+        """Request the broker's version and settings. If one is missing, the field `assumed` shows why."""
         assumed: list[str] = []
         version = settings = None
         try:
@@ -391,15 +391,18 @@ class Admin:
         return ", ".join(name for name in names if name != "global") or None
 
     def trusts(self, host: str) -> bool:
-        """Return whether a host may get the credentials: the requested host, or a listed or trusted one."""
+        """Return whether the credentials may be sent to a host; see `Endpoint.trusts`."""
         return self.endpoint.trusts(host, self._cluster_hosts)
 
     def ask(self, path: str) -> Any:
-        """Return the JSON answer of a path; None for an empty answer. Raises `StatsError`."""
+        """Send a GET request. Return the JSON answer, or None if it is empty. Raises `StatsError`."""
         return self.ask_timed(path)[0]
 
     def ask_timed(self, path: str) -> tuple[Any, int | None]:
-        """Return the answer as `ask` does, and its time by the broker's clock (None without a date)."""
+        """Return the answer as `ask` does, and the time in its `Date` header.
+
+        The time is in milliseconds since 1970. It is None if the answer has no `Date` header.
+        """
         answer = self._get(path)
         document = self._parse(answer, self.endpoint.address(path)) if answer.body.strip() else None
         return document, answer.time_ms
@@ -447,7 +450,7 @@ class Admin:
                 yield name
 
     def _named(self, name: str) -> Iterator[str | UnreadableSource]:
-        """Yield the topic with this name, or its partitions, and also the scalable topic with this name."""
+        """Yield the topic, or its partitions. For a name without a domain, also yield its scalable topic."""
         domain, scheme, local = name.rpartition("://")
         if domain in scalable.DOMAINS:
             yield self._scalable(name)
@@ -511,7 +514,7 @@ class Admin:
     def _info(self, path: str, internal: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the answer of `info-internal` if any cursor has no open ledger, otherwise an empty answer.
 
-        The answer shows which state of such a cursor is persisted; the newest state may be in memory only.
+        `info-internal` contains the persisted state of such a cursor. The newest state may be in memory only.
         """
         cursors = internal.get("cursors")
         shown = cursors.values() if isinstance(cursors, dict) else ()
@@ -572,8 +575,8 @@ class Admin:
     ) -> dict[str, dict[str, Any]]:
         """Return the effective policies that may hold back messages, by subscription and policy name.
 
-        A policy is requested only if the statistics suggest that it has an effect. A broker with disabled
-        topic policies reports none.
+        A policy is requested only if the statistics suggest that it has an effect. If topic policies are
+        disabled on the broker, the result contains no policies.
         """
         found: dict[str, dict[str, Any]] = {}
         for name, shown in (stats.get("subscriptions") or {}).items():
@@ -590,7 +593,10 @@ class Admin:
         return found
 
     def _pauses_namespace(self, path: str) -> Any:
-        """Return the namespace's `PAUSES` policy, which the topic's `?applied=true` omits (seen on 4.2.4)."""
+        """Return the `PAUSES` policy of the namespace.
+
+        The request for the policy of a topic with `?applied=true` does not return it (seen on 4.2.4).
+        """
         _, tenant, namespace, _ = path.split("/", 3)
         return self._json(f"namespaces/{tenant}/{namespace}/{PAUSES}")
 
@@ -609,7 +615,7 @@ class Admin:
         return frozenset(host for host in hosts if host)
 
     def _listed_brokers(self) -> dict[str, str]:
-        """Request the list of brokers from the queried broker. Map `host:port` of each to its cluster."""
+        """Request the list of brokers. Return a map from the `host:port` of each broker to its cluster."""
         listed: dict[str, str] = {}
         redirected: dict[str, str] = {}
         clusters = self._names("clusters")
@@ -681,7 +687,7 @@ def _suggested(shown: Mapping[str, Any], cursor: Mapping[str, Any]) -> Iterator[
 
 
 def _changed_between(internal: Mapping[str, Any], stats: Mapping[str, Any]) -> bool:
-    """Return whether, for any subscription, the two answers show different numbers of ranges."""
+    """Return whether the two answers show different numbers of acknowledged ranges for any subscription."""
     shown = stats.get("subscriptions")
     if not isinstance(shown, dict):
         return False
@@ -732,14 +738,14 @@ def topic_path(topic: str) -> str:
 
 
 def _quote(name: str) -> str:
-    """Percent-encode each part of a name between its slashes, so that no part leads to another path."""
+    """Percent-encode each part of a name between slashes. A part such as `..` then cannot change the path."""
     return "/".join(map(quoted, name.split("/")))
 
 
 def quoted(name: str) -> str:
     """Percent-encode a name, so that it is one part of a URL path.
 
-    A name that is not valid Unicode is encoded as well, and a broker answers that it does not exist.
+    A name that is not valid Unicode is encoded, too. A broker answers that such a name does not exist.
     """
     if name in (".", ".."):
         # A server would resolve the name `.` or `..` to another path.

@@ -214,7 +214,7 @@ def _parameters(text: str) -> dict[str, str]:
 
 
 def _made(key: str, make: Callable[..., _Made], *values: Any, **options: Any) -> _Made:
-    """Return the credentials that `make` returns for the arguments. If it fails, the error names the key."""
+    """Create credentials with `make`. If `make` fails, raise an error that names the key."""
     try:
         return make(*values, **options)
     except OSError as error:
@@ -225,7 +225,7 @@ def _made(key: str, make: Callable[..., _Made], *values: Any, **options: Any) ->
 
 
 def _broker_url(urls: str, admin_url: str | None) -> str | None:
-    """Return the first address if its host is the host of the admin API, else None.
+    """Return the first address in `urls` if its host is also the host of the admin API, else None.
 
     The credentials for the admin API may be sent to that address, because the host is the same.
     """

@@ -92,7 +92,10 @@ def collect(
 
 @contextmanager
 def _run(folder: AnyPath, time_ms: int) -> Iterator[AnyPath]:
-    """Yield the folder of an interrupted run, else a new folder. Prevent other runs until the block ends."""
+    """Yield the folder of an interrupted run, or else a new folder.
+
+    A lock prevents other runs in the same local `folder` until the `with` block ends.
+    """
     if isinstance(folder, ObjectPath):
         # An object store has no lock. The folder therefore has a unique name, and an interrupted run is not
         # resumed.
@@ -183,13 +186,13 @@ def _lock(descriptor: int) -> None:
 
 
 def manifests_of(sources: Sequence[str]) -> list[AnyPath]:
-    """Return the manifests among the given files and in the given folders, the newest first."""
+    """Return the manifests in `sources`, which are files and folders. The newest manifest comes first."""
     found = [file for source in sources if source != "-" for file in any_path(source).rglob(MANIFEST)]
     return sorted(found, key=lambda path: path.parent.name, reverse=True)
 
 
 def collected_facts(manifests: Sequence[AnyPath], owner: str | None = None) -> BrokerFacts | None:
-    """Return the facts of a broker from the first undamaged manifest; None if there is none.
+    """Return the facts of a broker from the first undamaged manifest; None if all are damaged.
 
     `owner` is the admin address of the broker. Without `owner`, or if the manifest does not contain this
     broker, return the facts of the broker that the run queried.
@@ -199,7 +202,10 @@ def collected_facts(manifests: Sequence[AnyPath], owner: str | None = None) -> B
 
 
 def manifest_facts(file: AnyPath, owner: str | None) -> BrokerFacts | None:
-    """Return the facts of `owner`, else of the queried broker, from a manifest; None for a damaged file."""
+    """Return the facts of a broker from one manifest; None if the manifest is damaged.
+
+    Without `owner`, or if the manifest does not contain this broker, return the facts of the queried broker.
+    """
     from ackwell.cluster.admin import BrokerFacts
 
     try:

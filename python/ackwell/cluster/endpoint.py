@@ -65,7 +65,10 @@ _STATUS: Final = {
 
 
 class Response(NamedTuple):
-    """An HTTP response: its body, and the time at which the broker sent it (None without a date)."""
+    """An HTTP response.
+
+    `time_ms` is the time in its `Date` header; None if the header is missing.
+    """
 
     body: bytes
     time_ms: int | None
@@ -79,8 +82,8 @@ class Response(NamedTuple):
 class Endpoint:
     """An admin address with credentials and TLS options.
 
-    `url` may list several hosts after one scheme: `http://a:8080,b:8080`. The user and password in it apply
-    to all hosts.
+    `url` may list several hosts after one scheme: `http://a:8080,b:8080`. A user and a password in
+    `url` apply to all hosts.
     """
 
     url: str = field(repr=False)
@@ -167,7 +170,11 @@ class Endpoint:
         return self._parts.netloc.rpartition("@")[2]
 
     def trusts(self, host: str, cluster_hosts: Callable[[], frozenset[str]]) -> bool:
-        """Return whether the credentials may be sent to a host."""
+        """Return whether the credentials may be sent to a host.
+
+        They may be sent to the hosts of `url`, `trusted_hosts` and `reach`, and to the hosts that
+        `cluster_hosts` returns.
+        """
         asked = (url.hostname for url in self._urls)
         reached = (name.rpartition(":")[0] or name for name in self.reach)
         return host in (*asked, *self.trusted_hosts, *reached) or host in cluster_hosts()
@@ -312,7 +319,7 @@ class Endpoint:
         return self._credentials is not None and refused is not None and self._credentials.renew(refused)
 
     def binary_credentials(self) -> tuple[str, bytes]:
-        """Return the authentication method of the binary protocol, and its data."""
+        """Return the name of the authentication method and the authentication data of the binary protocol."""
         if self._credentials is not None:
             return self._credentials.method, self._credentials.data()
         return "tls" if self.tls_certificate else "none", b""
@@ -332,7 +339,7 @@ class Endpoint:
 
 
 class NoAnswerError(StatsError):
-    """Every attempt of a request failed temporarily; a later request may succeed."""
+    """All attempts to send a request failed with temporary errors. A later request may succeed."""
 
 
 class OwnerError(NoAnswerError):

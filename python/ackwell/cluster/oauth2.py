@@ -88,7 +88,7 @@ class OAuth2:
         return self._current().encode()
 
     def renew(self, header: str) -> bool:
-        """Drop a token that a broker refused. Return whether the issuer returned a different token."""
+        """Replace the token after a broker refused `header`. Return whether the header has changed."""
         with self._lock:
             if header == f"Bearer {self._token}":
                 self._token = ""

@@ -91,7 +91,7 @@ def words_of_rows(starts: NDArray[np.int64], words: NDArray[np.int64]) -> Iterat
 
 
 def from_signed_words(words: Sequence[int]) -> int:
-    """Return the bits that `to_signed_words` converted to words; the bits may be negative. O(words)."""
+    """Convert words of `to_signed_words` back to bits. The bits may be negative. O(words)."""
     packed = struct.pack(f"<{len(words)}q", *words)
     return int.from_bytes(packed, "little", signed=True)
 
@@ -137,7 +137,7 @@ def all_messages(batch_size: int) -> int:
 
 
 def complement(bits: int, batch_size: int) -> int:
-    """Return bits in which those messages of a batch are set that are not set in `bits`.
+    """Invert the bits of a batch: a bit of the result is set if it is not set in `bits`.
 
     >>> bin(complement(0b00110, 5))
     '0b11001'

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CarriedFields(Protocol):
-    """The fields of a `PositionInfo` in addition to the acknowledgments and properties."""
+    """The fields of a `PositionInfo` that are neither acknowledgments nor properties."""
 
     @property
     def changed_counts(self) -> ChangedPositions:

@@ -15,7 +15,7 @@ CHANGES_MAX = 1 << 16
 
 
 class ChangedPositions:
-    """The positions whose value was set or removed since the last save. Unknown before the first save."""
+    """The positions whose value was set or removed since the last save; unknown before the first save."""
 
     __slots__ = ("_since", "positions")
 
@@ -49,8 +49,8 @@ class ChangedPositions:
     def add(self, position: Position) -> None:
         """Record a changed position.
 
-        If another thread begins or ends a save at the same time, that thread replaces a set of positions. The
-        method then records the position in the new set, too.
+        Another thread may begin or end a save at the same time, which replaces the sets of changed positions.
+        The method then records the position in the new sets, too.
         """
         while True:
             positions, since = self.positions, self._since

@@ -1,4 +1,4 @@
-"""The acknowledgments of one cursor as an immutable value, read from a cursor, from bytes or a broker."""
+"""The acknowledgments of one cursor as an immutable value. The source is a cursor, bytes, or a broker."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CursorState:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as JSON values, under the names that Pulsar's tools print."""
+        """Return the state as JSON values, with the field names that Pulsar's tools print."""
         return {
             "markDeletePosition": str(self.mark_delete_position),
             "individuallyDeletedMessages": str(self.individually_deleted),
@@ -81,7 +81,10 @@ def remove_missing(positions: PositionRangeSet | AckSets, ledgers: Ledgers) -> N
 
 
 def backlog_beyond(ledgers: Ledgers, mark_delete: Position, acked: PositionRangeSet) -> int:
-    """Count the existing entries after `mark_delete` that are not in `acked`, a set of such entries."""
+    """Return the number of existing entries after `mark_delete` that are not in `acked`.
+
+    All positions in `acked` must be existing entries after `mark_delete`.
+    """
     last = ledgers.last_position
     if last is None or last <= mark_delete:
         return 0
@@ -100,7 +103,7 @@ def ack_sets_to_json(sets: AckSetMapping) -> dict[str, tuple[int, ...]]:
 
 
 def size_in(info: PositionInfo, form: str) -> int | None:
-    """Return the size in bytes of a state in the given form; None if the form cannot hold all of it."""
+    """Return the size in bytes of a state in the given form; None if the form cannot hold the whole state."""
     try:
         return len(info.encode(form))
     except StateTooLargeError:

@@ -1,7 +1,8 @@
 """The state of a cursor at a save, and its changes since the previous save.
 
-The structures of the ack sets and of the redelivery counts note each position that changes after a save. The
-ranges note nothing: they are compared bit by bit, which is fast. A save therefore takes O(ranges + changes).
+The structures that hold the ack sets and the redelivery counts record each position that changes after a
+save. The ranges do not record changes. A save compares them bit by bit with the ranges of the previous save,
+which is fast. A save therefore takes O(ranges + changes).
 """
 
 from __future__ import annotations
@@ -34,8 +35,9 @@ class Baseline(NamedTuple):
 class TrackedState:
     """The state of a cursor and its carried fields at the moment of a save.
 
-    The constructor copies the ranges. The save writes this copy, and the next save compares its own ranges
-    with it. The constructor raises `ProtocolError` if another thread changes the cursor at the same time.
+    The constructor copies the ranges. The save writes this copy. The next save compares the ranges of the
+    cursor with the copy. The constructor raises `ProtocolError` if another thread changes the cursor at the
+    same time.
     """
 
     def __init__(self, cursor: CursorRules, engine: Engine, ack_sets: AckSets) -> None:
