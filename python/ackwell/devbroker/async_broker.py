@@ -213,10 +213,10 @@ class AsyncBroker:
         The broker pings each client. When the answer to a ping arrives, the broker has handled all commands
         that the client sent before the answer. If delivered messages are unacknowledged, `settle` also waits
         `ack_grouping_ms` (`ackGroupingTimeMs`), because a client may collect acknowledgments for this time
-        before it sends them. Use 0 if the client sends acknowledgments at once, or if the test has
-        acknowledged nothing since the last `settle`. Unless the clock is frozen, `settle` also waits until
-        the delay of Failover subscriptions after a change of the active consumer is over. Raises
-        `TimeoutError` after `timeout_s` seconds.
+        before it sends them. Set it to 0 if the client sends acknowledgments at once, or if the test
+        has acknowledged nothing since the last `settle`. A Failover subscription does not deliver messages
+        for some time after its active consumer changed. Unless the clock is frozen, `settle` waits for the
+        end of this time. Raises `TimeoutError` after `timeout_s` seconds.
         """
         try:
             await asyncio.wait_for(self._wait_until_settled(ack_grouping_ms), timeout_s)
@@ -232,7 +232,7 @@ class AsyncBroker:
             await self._ping_until_quiet()
 
     async def _ping_until_quiet(self) -> None:
-        """Ping every client, until no client sends a command before its answer to the ping."""
+        """Ping every client repeatedly, until no client sends a command between a ping and its answer."""
         while True:
             connections = list(self.state.shared.connections)
             before = {each: (each.pongs, each.commands) for each in connections}
@@ -255,9 +255,9 @@ class AsyncBroker:
 
         Without `messages`, all unacknowledged entries of the consumer are redelivered. In this case, and on
         Exclusive and Failover subscriptions, the broker closes the consumer. The method returns after the
-        client has subscribed again. The close makes the client drop the unread messages in its queue;
-        otherwise it would receive these messages twice. Raises `KeyError` if no consumer with this name uses
-        a subscription with the given name.
+        client has subscribed again. When its consumer is closed, the client drops the unread messages in its
+        queue. Otherwise, it would receive these messages twice. Raises `KeyError` if no consumer has this
+        name. If `subscription` is given, only the consumers of this subscription are searched.
         """
         taken = await tester.take_back(self.state, consumer, messages, subscription)
         # When the answer to its subscribe command arrives, a client drops its unread messages.
@@ -274,7 +274,10 @@ class AsyncBroker:
         return tester.messages(self.state, topic)
 
     def backlog(self, topic: str, subscription: str) -> list[Message]:
-        """Return the messages that a subscription has not acknowledged. `KeyError` if it does not exist."""
+        """Return the messages that a subscription has not acknowledged.
+
+        `KeyError` if the topic or the subscription does not exist.
+        """
         return tester.backlog(self.state, topic, subscription)
 
     def create_topic(self, topic: str, *, partitions: int = 0) -> None:

@@ -55,7 +55,7 @@ class Service:
     def authorize(self, role: str | None, topic: TopicName, action: str | None = None) -> None:
         """Raise `CommandRefusedError` if a role may not perform an action on a topic.
 
-        The action is `produce` or `consume`. Without an action, the role needs a permission for any action.
+        The action is `produce` or `consume`. Without an action, a permission for one of them suffices.
         """
         is_permitted = self.authorize_by is None or self.authorize_by(role, topic.in_namespace)
         if not is_permitted or (self.permits is not None and not self.permits(role, topic, action)):
@@ -65,7 +65,7 @@ class Service:
             )
 
     def listener(self, name: str) -> None:
-        """Raise `CommandRefusedError` if `name` is not empty, because there is no advertised listener."""
+        """Raise `CommandRefusedError` if `name` is not empty. The broker has no advertised listeners."""
         if name:
             raise CommandRefusedError(
                 ErrorCode.SERVICE_NOT_READY, f"no advertised listener is called {name!r}"
@@ -73,7 +73,10 @@ class Service:
 
 
 def common_name(transport: BaseTransport | None) -> bytes:
-    """Return the common name of the certificate that a client sent and TLS verified; empty without one."""
+    """Return the common name in the certificate of a client. TLS has verified the certificate.
+
+    The result is empty if the client sent no certificate, or one without a common name.
+    """
     certificate = transport.get_extra_info("peercert") if transport is not None else None
     names = [
         value for part in (certificate or {}).get("subject", ()) for key, value in part if key == "commonName"

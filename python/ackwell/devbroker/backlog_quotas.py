@@ -67,7 +67,7 @@ def check_producer(topic: Topic) -> None:
 
 
 def enforce(topic: Topic) -> None:
-    """Apply the policy of an exceeded quota to a topic."""
+    """Apply the policy of a quota to a topic, if the topic exceeds the quota."""
     found = exceeded(topic)
     if found is None:
         return
@@ -88,11 +88,11 @@ def _slowest(topic: Topic) -> TopicSubscription | None:
 def _age_ms(subscription: TopicSubscription) -> int:
     """Return the age of a backlog in milliseconds.
 
-    The age starts when the ledger of the oldest unacknowledged entry was closed. It is 0 while this ledger is
-    open.
+    The age is the time since the ledger of the oldest unacknowledged entry was closed. It is 0 while this
+    ledger is open.
 
-    A Pulsar broker without `preciseTimeBasedBacklogQuotaCheck` measures the age in the same way. It does not
-    read the entry, so it does not have the publish time.
+    A Pulsar broker without `preciseTimeBasedBacklogQuotaCheck` measures the age in the same way. Such a
+    broker does not read the publish time of the entry.
     """
     log = subscription.content.log
     closed_ms = log.closed_ms(subscription.first_unacked_ledger)

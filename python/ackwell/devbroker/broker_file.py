@@ -154,7 +154,7 @@ class BrokerFile:
     def commit(self) -> None:
         """Commit all changes.
 
-        They survive a killed process, because the operating system has them in its cache.
+        The changes survive if the process is killed, because the operating system has them in its cache.
         """
         if self._connection.in_transaction:
             with self._errors():

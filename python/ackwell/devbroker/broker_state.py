@@ -147,7 +147,7 @@ class BrokerState:
         return topic
 
     def _creates_topics(self, name: TopicName) -> tuple[bool, int]:
-        """Return whether a client's command creates a missing topic, and how many partitions it then has."""
+        """Return whether a command creates the missing topic `name`, and its number of partitions."""
         policy = self.shared.policy(name, AUTO_TOPICS)
         if policy is None:
             return self.settings.auto_create_topics, self.settings.auto_create_partitions
@@ -252,9 +252,9 @@ class BrokerState:
             each.wake()
 
     def _check_ages(self) -> None:
-        """Apply the policies that depend on the age or size of entries to each topic.
+        """Apply the policies for expiry, compaction, ledger age and retention to each topic.
 
-        Schedule the next check.
+        Then schedule the next check.
         """
         for topic in self.topics.values():
             seconds = self.shared.policy(topic.name, TTL)
@@ -306,9 +306,9 @@ class BrokerState:
         return self.shared.policy(name, COMPATIBILITY) or DEFAULT_STRATEGY
 
     def put_schema(self, name: TopicName, schema: Any) -> bytes | None:
-        """Add a schema to a topic, if the compatibility strategy of the topic accepts it.
+        """Add a schema to a topic and return its version; None for the type AUTO_CONSUME.
 
-        Return its version.
+        Raises `CommandRefusedError` if the schema is invalid, or not compatible with the schema of the topic.
         """
         return self.schemas.put(str(name.partitioned), schema, self.strategy_of(name))
 
@@ -397,7 +397,7 @@ class BrokerState:
     # Loading
 
     def load(self, loaded: LoadReport) -> None:
-        """Add loaded topics. `ValueError` if one of them exists; then no topic is added."""
+        """Add loaded topics. If one of them exists already, raise `ValueError` and add no topic."""
         taken = [name for name in loaded.topics if name in self.topics]
         if taken:
             raise ValueError(

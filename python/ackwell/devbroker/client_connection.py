@@ -116,7 +116,7 @@ class ClientConnection(asyncio.Protocol):
         self.close(reason)
 
     def data_received(self, data: bytes) -> None:
-        """Handle all commands that are complete with the received bytes."""
+        """Add the received bytes to the input, and handle all commands that are then complete."""
         try:
             for each in self._reader.feed(data):
                 if self.close_reason:
@@ -136,10 +136,10 @@ class ClientConnection(asyncio.Protocol):
         self.shared.run_woken()
 
     def _count_unfinished(self, nbytes: int) -> None:
-        """Add the received bytes of an incomplete frame to the used memory.
+        """Set the number of bytes that an incomplete frame adds to the used memory.
 
-        `nbytes` replaces the number that was added for the frame before. If the frame does not fit into the
-        free memory, its payload is discarded.
+        `nbytes` is the number of bytes of the frame that were received so far. It replaces the number of the
+        previous call. If the frame does not fit into the free memory, its payload is discarded.
         """
         shared = self.shared
         shared.unfinished_bytes += nbytes - self._unfinished_bytes
@@ -340,9 +340,9 @@ class ClientConnection(asyncio.Protocol):
         self.send(CommandType.PRODUCER_SUCCESS, answer)
 
     def ping(self) -> None:
-        """Send a ping.
+        """Send a ping to the client.
 
-        Before the answer arrives, the broker has handled all earlier commands of the client.
+        When the answer arrives, the broker has handled all commands that the client sent before the answer.
         """
         self.send(CommandType.PING, messages.CommandPing())
         self.flush()
@@ -375,7 +375,7 @@ class ClientConnection(asyncio.Protocol):
             topic.producers.leave(producer)
 
     def close_producer(self, producer: Producer) -> None:
-        """Close a producer. Its client opens it again."""
+        """Close a producer. The client then opens the producer again."""
         if self.producers.pop(producer.producer_id, None) is producer:
             self.closed_producers.add(producer.producer_id)
             self.send(
@@ -384,7 +384,7 @@ class ClientConnection(asyncio.Protocol):
             )
 
     def close_consumer(self, consumer: ConnectedConsumer) -> None:
-        """Close a consumer. Its client subscribes again."""
+        """Close a consumer. The client then subscribes again."""
         if self.consumers.pop(consumer.consumer_id, None) is consumer:
             consumer.subscription.leave(consumer)
             self.send(

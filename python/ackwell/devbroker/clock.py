@@ -48,7 +48,7 @@ class Clock:
     ) -> None:
         """Move the time forward, and run the timers that become due, in order of their times.
 
-        The arguments are added up. Raises `ValueError` for a negative duration.
+        The duration is the sum of all arguments. Raises `ValueError` for a negative duration.
         """
         ms += round(1000 * (seconds + 60 * (minutes + 60 * (hours + 24 * days))))
         if not 0 <= ms <= TIME_MAX_MS - self.now_ms():

@@ -1,4 +1,4 @@
-"""Schema compatibility: Avro's rules of resolution, for Avro and JSON schemas.
+"""Schema compatibility: Avro's rules of schema resolution, for Avro and JSON schemas.
 
 `can_read(reader, writer)` decides whether data of the writer's schema can be read with the reader's schema.
 It compares types, promotions of numbers, names of records and enums, unions, and the defaults of fields that
@@ -35,7 +35,7 @@ STRATEGIES: Final = (
 
 
 def compatible(new: bytes, versions: list[bytes], strategy: str) -> bool:
-    """Return whether a schema is compatible with earlier versions of it, by a compatibility strategy.
+    """Return whether the compatibility strategy `strategy` accepts the schema `new` after `versions`.
 
     The schemas are Avro or JSON schemas. Returns False for invalid JSON.
     """

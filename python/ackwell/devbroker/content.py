@@ -94,7 +94,7 @@ class TopicContent:
     def last_message(self, *, compacted: bool = False) -> Position:
         """Return the position of the last message; -1:-1 if the topic has no message.
 
-        With `compacted`, only the messages of the compacted view count.
+        With `compacted`, return the last message of the compacted view.
         """
         position = self.log.last_position
         while position.entry_id >= 0 and (
@@ -113,9 +113,9 @@ class TopicContent:
     def within_batch(
         self, position: tuple[int, int], batch_index: int, *, excluded: bool
     ) -> tuple[tuple[int, int], tuple[int, ...]]:
-        """Return the position and the ack set for a seek to one message of a batch.
+        """Return the position and the ack set for a seek to the message at `batch_index` of a batch.
 
-        With `excluded`, they are for a seek to the message after it.
+        If `excluded` is true, return the values for a seek to the next message.
         """
         size = self.batch_size(position) if self.log.ledgers.contains(*position) else None
         acked = max(batch_index + excluded, 0)

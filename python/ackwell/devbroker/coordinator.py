@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Coordinator:
-    """The open transactions. Each transaction has its topics and subscriptions."""
+    """The open transactions, each with its topics and subscriptions."""
 
     def __init__(self, shared: SharedState) -> None:
         self._shared = shared
@@ -41,7 +41,10 @@ class Coordinator:
         return str(transaction) in self.open
 
     def check(self, transaction: TransactionId) -> dict[str, Any]:
-        """Return the stored values of an open transaction. `CommandRefusedError` if it is not open."""
+        """Return the topics, subscriptions, start time and timeout of an open transaction.
+
+        `CommandRefusedError` if the transaction is not open.
+        """
         found = self.open.get(str(transaction))
         if found is None:
             raise CommandRefusedError(
@@ -55,9 +58,9 @@ class Coordinator:
         self.open[str(transaction)] = found | {part: [*found[part], *names]}
 
     def end(self, transaction: TransactionId) -> dict[str, Any]:
-        """Remove an open transaction, and return its stored values.
+        """Remove an open transaction. Return its topics, subscriptions, start time and timeout.
 
-        `CommandRefusedError` if it is not open.
+        `CommandRefusedError` if the transaction is not open.
         """
         found = self.check(transaction)
         del self.open[str(transaction)]

@@ -68,9 +68,10 @@ class CursorWrites:
             self._limit = RateLimit(self._clock.now_ms(), rate)
 
     def write_or_schedule(self, *, whole: bool) -> None:
-        """Write the cursor now, or schedule a write.
+        """Write the cursor now if the rate limit permits it; otherwise schedule a write.
 
-        `whole` means that entries were acknowledged as a whole, and not only parts of batches.
+        `whole` is true if any entry was acknowledged as a whole, and false if only parts of batches were
+        acknowledged.
         """
         if not whole and not len(self._cursor.individually_deleted):
             return

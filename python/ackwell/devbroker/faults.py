@@ -48,9 +48,10 @@ class _Fault:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    """Return the names that a fault can give for a topic.
+    """Return the names by which the scope of a fault can refer to a topic.
 
-    They are the topic's own name and, for a partition, the name of its partitioned topic.
+    The result contains the name of the topic. For a partition, it also contains the name of the
+    partitioned topic.
     """
     return (name, str(TopicName.parse(name).partitioned)) if "-partition-" in name else (name,)
 
@@ -58,9 +59,9 @@ def _names(name: str) -> tuple[str, ...]:
 class Faults:
     """The faults that tests inject. At the start there are none.
 
-    A fault has a probability from 0 to 1. Its scope is one topic, subscription, producer or consumer, or any.
-    With `next`, the fault happens at most this number of times. A second call of a method with the same scope
-    replaces the first fault. The probability 0 removes the fault.
+    A fault has a probability from 0 to 1. Its scope is one topic, subscription, producer or consumer, or all
+    of them. With `next`, the fault happens at most this number of times. A second call of a method with the
+    same scope replaces the first fault. The probability 0 removes the fault.
 
     >>> faults = Faults()
     >>> faults.seed(7)
@@ -142,7 +143,7 @@ class Faults:
         self._set("slow_consumer", 1, None, "", "", name, value=messages_per_second)
 
     def crash_after(self, messages: int, *, topic: str = "", producer: str = "") -> None:
-        """Crash the broker after it has stored `messages` more messages. The last one gets no receipt."""
+        """Crash the broker after it has stored `messages` more messages. The last of them gets no receipt."""
         if messages < 1:
             raise ValueError(f"a crash after {messages} messages; expected at least 1")
         self._set("crash_after", 1, messages, topic, "", producer)
@@ -192,9 +193,9 @@ class Faults:
 
     @property
     def unused(self) -> list[str]:
-        """The injected faults that had no event in their scope so far, such as `lose_acks for orders`.
+        """The injected faults whose scope had no event so far, such as `lose_acks for orders`.
 
-        The usual reason is a misspelt topic, subscription or consumer. No event is in such a scope.
+        The usual reason is that the scope contains a misspelt topic, subscription or consumer.
         """
         return [
             " ".join([name, *(["for", *filter(None, rule.scope)] if any(rule.scope) else [])])
@@ -223,5 +224,5 @@ class Faults:
 
 
 def _of(consumer: Any) -> tuple[str, str, str]:
-    """Return the names of the topic, of the subscription and of the consumer."""
+    """Return the topic name, the subscription name and the name of a consumer."""
     return *consumer.subscription.names, consumer.name

@@ -2,10 +2,10 @@
 
 | source | contains | lacks |
 |---|---|---|
-| `stats-internal`, alone or with `stats`, a folder of `ackwell collect` | ledgers, holes | ack sets, delays |
+| `stats-internal` (and `stats`); a folder of `ackwell collect` | ledgers, holes | ack sets, delays |
 | the same with a `cursor` from a broker's memory | also ack sets | delays |
 | a recording (`ackwell record`) | recorded events, payloads if recorded | unrecorded events |
-| cursor bytes, a store of ackwell | holes, ack sets | names, the length of ledgers |
+| cursor bytes; a store of ackwell | holes, ack sets | names, the length of ledgers |
 | a `Subscription` | holes, ack sets, redelivery counts, delays | payloads |
 
 The last column lists facts that the source does not contain. `LoadReport.unknown` lists the facts that no

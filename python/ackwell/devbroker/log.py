@@ -123,7 +123,7 @@ class Log:
     def created_ms(self, ledger_id: int) -> int:
         """Return the time at which a ledger was opened.
 
-        It is the time at which the previous one was closed.
+        This is also the time at which the previous ledger was closed.
         """
         earlier = [closed_ms for each, closed_ms in self._closed_ms.items() if each < ledger_id]
         return max(earlier, default=self._begun_ms)

@@ -112,7 +112,7 @@ class RefusedPolicyError(ValueError):
 
 
 def checked(policy: NamespacePolicy, value: Any) -> Any:
-    """Return the value of a policy in Pulsar's JSON form. None means that the policy is removed.
+    """Return the value of a policy in Pulsar's JSON form. The result None removes the policy.
 
     Raises `RefusedPolicyError` for a value that a Pulsar broker refuses.
     """
@@ -139,7 +139,7 @@ _REFUSALS: Final = {"subscriptionExpirationTime": "Invalid value for subscriptio
 
 
 def applied_default(policy: NamespacePolicy, settings: DevBrokerSettings) -> Any:
-    """Return the value of a policy that applies if neither the topic nor its namespace has the policy."""
+    """Return the value that applies to a topic if neither the topic nor its namespace has the policy."""
     match policy.topic:
         case "delayedDelivery":
             return {
@@ -257,7 +257,7 @@ type."""
 def namespace_json(stored: dict[str, Any]) -> dict[str, Any]:
     """Return all policies of a namespace in Pulsar's JSON form.
 
-    Policies that are not stored have defaults.
+    Policies that are not stored have their default values.
     """
     known: dict[str, Any] = {
         "auth_policies": NO_PERMISSIONS,
@@ -304,7 +304,7 @@ def rate_of(subscription: str) -> str:
 
 
 class Retention(NamedTuple):
-    """The limits of the age and of the total size of consumed ledgers that are kept. -1 means no limit."""
+    """The maximum age and the maximum total size of the consumed ledgers to keep. -1 means no limit."""
 
     time_ms: int
     size_bytes: int
@@ -328,7 +328,8 @@ def unacked_limits(
 ) -> tuple[int, int]:
     """Return the maximum unacknowledged messages of a consumer and of a subscription; 0 for no limit.
 
-    A policy replaces the value of the setting. None means that no policy is set.
+    `per_consumer` and `per_subscription` are the policies; None means that no policy is set. A policy
+    replaces the limit in `settings`.
     """
     return (
         settings.max_unacked_per_consumer if per_consumer is None else per_consumer,

@@ -1,7 +1,7 @@
 """Dictionaries for the facts of a broker, which survive a restart.
 
-A `PersistentMap` is a dictionary that writes every change to the broker's file. It is used only for facts,
-because a log writes its entries to the file itself, and `SharedState.schedule_save` schedules the save of a
+A `PersistentMap` is a dictionary that writes every change to the broker's file. Entries and cursors do not
+use it: a log writes its entries to the file itself, and `SharedState.schedule_save` schedules the save of a
 cursor. The broker commits all changes before it sends the answers to the commands
 (`SharedState.run_woken`).
 """

@@ -22,7 +22,10 @@ producer."""
 
 
 class Placeholder(LogEntry):
-    """An entry whose payload is unknown. Its position is known; its batch size and delivery time may be."""
+    """An entry whose payload is unknown.
+
+    An unknown batch size is 1, and an unknown delivery time is 0 (no delay).
+    """
 
     __slots__ = ("position",)
 
@@ -59,7 +62,7 @@ class Placeholder(LogEntry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownEntries:
-    """The properties of single entries of a topic that the sources contain, by position."""
+    """Entries, batch sizes and delivery times of a topic, by position, as far as the sources contain them."""
 
     entries: Mapping[Position, LogEntry] = field(default_factory=dict)
     batch_sizes: Mapping[Position, int] = field(default_factory=dict)

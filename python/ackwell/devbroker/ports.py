@@ -38,7 +38,8 @@ class Ports:
     async def stop_accepting(self) -> None:
         """Accept no further connections. Wait until all accepted connections have a protocol object.
 
-        Otherwise, a connection without a protocol object would stay open after the server is closed.
+        Without this wait, a connection that has no protocol object yet would stay open after the server is
+        closed.
         """
         loop = asyncio.get_running_loop()
         for each in [each for server in self._servers for each in server.sockets]:

@@ -1,6 +1,6 @@
 """The producers of a topic: their names, their access modes, and their last sequence ids.
 
-Deduplication compares the sequence id of a message with the last one of its producer.
+Deduplication compares the sequence id of a message with the last sequence id of its producer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Producers:
         """Maps the name of a producer to its highest sequence id, for deduplication."""
 
     def join(self, producer: Producer) -> None:
-        """Admit a producer, or let it wait for exclusive access.
+        """Admit a producer, or make it wait for exclusive access.
 
         Raises `CommandRefusedError` if a Pulsar broker refuses the producer.
         """
@@ -83,7 +83,7 @@ class Producers:
         self._admit(producer)
 
     def leave(self, producer: Producer) -> None:
-        """Remove a producer. If no other producer is left, admit the next one that waits."""
+        """Remove a producer. If no admitted producer is left, admit the next waiting producer."""
         if producer in self._waiting:
             self._waiting.remove(producer)
         if self.by_name.get(producer.name) is producer:
@@ -96,7 +96,7 @@ class Producers:
             following.connection.send_ready(following, self.last_sequence_id(following.name))
 
     def _fence(self, name: str) -> None:
-        """Refuse all waiting producers. With this error, their clients do not open them again."""
+        """Refuse all waiting producers with `PRODUCER_FENCED`. After this error, clients do not try again."""
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
             each.connection.producers.pop(each.producer_id, None)
@@ -115,7 +115,7 @@ class Producers:
     def last_sequence_id(self, name: str) -> int:
         """Return the highest sequence id of a producer.
 
-        -1 if none is stored or the topic does not deduplicate.
+        Return -1 if no sequence id is stored, or if the topic does not deduplicate.
         """
         return self.last_sequence_ids.get(name, -1) if self.deduplicates() else -1
 

@@ -91,10 +91,10 @@ def _permits(source: TopicSubscription, limit: int) -> tuple[int, int]:
 def _read(
     source: TopicSubscription, limit: int, max_bytes: int
 ) -> tuple[list[tuple[int, int]], list[LogEntry]] | None:
-    """Return the next positions to deliver and their entries, up to the first open transaction.
+    """Return the next positions to deliver, and the entries at these positions.
 
-    If some of these entries are never delivered, acknowledge them and return None. The caller then calls this
-    function again.
+    The positions end before the first entry of an open transaction. If some of these entries are never
+    delivered, acknowledge them and return None. The caller then calls this function again.
     """
     content = source.content
     ledger_ids, entry_ids = source.subscription.next_reads_many(limit, content.clock.now_ms())
@@ -113,7 +113,7 @@ def _read(
 
 
 def _count_within(entries: list[LogEntry], max_bytes: int) -> int:
-    """Return the number of entries from the start whose total size is at most `max_bytes`; at least 1."""
+    """Return how many of the first entries fit into `max_bytes` together; at least 1."""
     total = 0
     for count, entry in enumerate(entries):
         total += len(entry.data)

@@ -1,7 +1,7 @@
 """Records the events of the broker, in the event schema of `ackwell.replay`.
 
 A single event is stored as an `Event`. Events of the same kind for many entries are stored as one `EventRun`.
-It creates the `Event` objects when they are read.
+The `EventRun` creates the `Event` objects when the events are read.
 """
 
 from __future__ import annotations

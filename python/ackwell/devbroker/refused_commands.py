@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class CommandRefusedError(AckwellError):
-    """The error that answers a command. The connection stays open."""
+    """The error that the broker sends as the answer to a command. The connection stays open."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -44,8 +44,8 @@ class SubscriptionLoss:
 class RestartReport:
     """The result of one restart.
 
-    `how` is `graceful` or `crash`. `as_` is the broker whose rules decided what survives. `losses` maps topic
-    and subscription to the lost acknowledgments.
+    `how` is `graceful` or `crash`. `as_` is the broker whose rules determined the surviving state. `losses`
+    maps topic and subscription to the lost acknowledgments.
     """
 
     how: Restart
@@ -60,7 +60,7 @@ class RestartReport:
 
 @dataclass(frozen=True, slots=True)
 class SurvivingState:
-    """The state of a subscription that survives a restart, the state of its cursor ledger, and the loss."""
+    """One subscription after a restart: its surviving state, the state of its cursor ledger, and its loss."""
 
     info: PositionInfo
     ledger: CursorLedger
@@ -131,9 +131,9 @@ def _loss(
 
 
 def _in_batches(unacked: Mapping[Position, int], sizes: BatchSizes) -> AckSetMapping:
-    """Return the ack sets of the batches that have an acknowledged message.
+    """Return the ack sets of the batches that have at least one acknowledged message.
 
-    A client may have sent bits after the last message of a batch. They are left out.
+    A client may have sent bits for messages beyond the end of a batch. These bits are removed.
     """
     everything = {p: all_messages(sizes.of.get(p, 1)) for p in unacked}
     return {p: to_words(bits & everything[p]) for p, bits in unacked.items() if everything[p] & ~bits}

@@ -60,9 +60,10 @@ class Schemas:
         return version(len(versions))
 
     def get(self, topic: str, wanted: bytes | None = None) -> tuple[Any, bytes] | None:
-        """Return a schema of a topic, and its version. None if it does not exist.
+        """Return one version of a topic's schema: the schema and its encoded version number.
 
-        `wanted` is the version; by default, it is the newest one.
+        `wanted` is the encoded version number, by default that of the newest version. None if the version
+        does not exist.
         """
         versions = self._read(topic)
         number = len(versions) - 1 if not wanted else int.from_bytes(wanted)

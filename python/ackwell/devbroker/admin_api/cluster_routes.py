@@ -120,7 +120,10 @@ def get_internal_configuration_data(_request: Request) -> Any:
 
 
 def get_runtime_configuration(request: Request) -> Any:
-    """Return the broker settings on which the losses of a restart depend. `ackwell doctor` reads them."""
+    """Return the broker settings that determine which acknowledgments a restart loses.
+
+    `ackwell doctor` reads these settings.
+    """
     return {name: str(value).lower() for name, value in request.state.settings.broker.named().items()}
 
 
@@ -156,7 +159,7 @@ def delete_dynamic_configuration(request: Request) -> RawAnswer:
 
 
 def backlog_quota_check(request: Request) -> RawAnswer:
-    """Check the backlog quotas of all topics now, and apply those that are exceeded."""
+    """Check the backlog quotas of all topics now. Apply the policy of each exceeded quota."""
     request.state.check_backlog_quotas()
     return NO_CONTENT
 

@@ -1,4 +1,4 @@
-"""Requests for single messages, found by position, by time, or by their number in the topic."""
+"""Requests for single messages. A request selects a message by its position, time, or number in the topic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def get_last_message_id(request: Request) -> Any:
 def get_message_id_by_timestamp(request: Request) -> Any:
     """Return the id of the first message that was published at or after a time in ms.
 
-    -1:-1 for the time 0.
+    For the time 0, return the id -1:-1.
     """
     content = existing(request).content
     time_ms = number(request.names["timestamp"])

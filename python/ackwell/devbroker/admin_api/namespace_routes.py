@@ -156,7 +156,10 @@ def get_list_from_bundle(request: Request) -> Any:
 
 
 def get_anti_affinity_namespaces(request: Request) -> Any:
-    """List those namespaces of a tenant that belong to an anti-affinity group. 400 without a tenant."""
+    """List the namespaces of a tenant that belong to the anti-affinity group in the path.
+
+    400 if the query has no tenant.
+    """
     tenant, stored = request.query.get("tenant"), request.state.shared.policies
     if not tenant:
         raise HttpError(HTTPStatus.BAD_REQUEST, "Tenant should not be null")
@@ -165,7 +168,10 @@ def get_anti_affinity_namespaces(request: Request) -> Any:
 
 
 def clear_namespace_backlog(request: Request) -> None:
-    """Acknowledge all entries for every subscription, or for those with the name in the request."""
+    """Acknowledge all entries for every subscription of a namespace or bundle.
+
+    If the path contains the name of a subscription, do this only for the subscriptions of this name.
+    """
     for each in _subscriptions(request):
         each.clear_backlog()
 

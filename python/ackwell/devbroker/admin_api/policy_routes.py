@@ -39,9 +39,9 @@ _TOPIC: Final = "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/"
 
 
 def handler(path: str, method: str) -> Callable[[Request], Any] | None:
-    """Return the function that answers a method of a route, if the route belongs to a policy.
+    """Return the function that answers the HTTP method `method` of a policy's route.
 
-    Return None for all other routes.
+    Return None for a route that does not belong to a policy.
     """
     for prefix, table in ((_NAMESPACE, OF_NAMESPACES), (_TOPIC, OF_TOPICS)):
         policy = table.get(path.removeprefix(prefix))
@@ -75,7 +75,7 @@ def _store(request: Request, key: str, value: Any) -> None:
 def _key(request: Request, policy: NamespacePolicy) -> str:
     """Return the key under which a policy is stored.
 
-    If the dev broker does not apply the policy, add a header to the answer that reports this.
+    If the dev broker does not apply the policy, a header of the answer reports this.
     """
     if not policy.enforced:
         request.notes |= STORED_ONLY

@@ -40,7 +40,7 @@ STORED_ONLY: Final = {"X-Ackwell-Policy": "stored only"}
 
 
 class HttpError(Exception):
-    """An error that is answered with this HTTP status and its message."""
+    """An error. The broker answers the request with the HTTP status `status` and the error's message."""
 
     def __init__(self, status: HTTPStatus, reason: str) -> None:
         super().__init__(reason)

@@ -2,9 +2,9 @@
 
 `routes.tsv` has one line per route: its path, its method, the name of the operation in Pulsar, and the Pulsar
 releases that have the route. The file was generated from the JAX-RS annotations of Pulsar 4.2.4 and 5.0.1.
-The function with the same name answers an operation. For example, `get_stats` in one of the modules of the
-resource `Topics` answers `Topics.getStats`. If no function has the name, the answer is 501 with the name of
-the operation.
+Each operation is answered by the function with the same name. For example, the function `get_stats` in one of
+the modules of the resource `Topics` answers `Topics.getStats`. If an operation has no function, the answer is
+501 with the name of the operation.
 """
 
 from __future__ import annotations

@@ -99,7 +99,10 @@ def get_version_by_schema(request: Request) -> Any:
 
 
 def delete_schema(request: Request) -> Any:
-    """Delete all schema versions of a topic. Return the version number that Pulsar gives to the deletion."""
+    """Delete all schema versions of a topic. Return the version number of the deletion.
+
+    In Pulsar, the deletion gets the number after the newest version.
+    """
     newest = _described(request)["version"]
     request.state.schemas.delete(str(request.topic.partitioned))
     return {"version": newest + 1}

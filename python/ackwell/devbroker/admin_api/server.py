@@ -1,7 +1,8 @@
 """The HTTP server of the admin API. It uses Starlette's requests and uvicorn's HTTP protocol.
 
-uvicorn's own `Server` installs signal handlers and polls for the request to stop. The admin API runs in the
-event loop of the broker and stops together with the broker. This module therefore opens the port itself.
+The admin API runs in the event loop of the broker and stops together with the broker. This module therefore
+opens the port itself. It does not use uvicorn's `Server`, which installs signal handlers and checks regularly
+whether it has to stop.
 """
 
 from __future__ import annotations

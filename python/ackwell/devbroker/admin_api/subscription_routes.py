@@ -197,7 +197,8 @@ that consumers are connected and that no entry is old enough."""
 def _expire(subscriptions: list[TopicSubscription], seconds: int) -> None:
     """Acknowledge all entries that are older than `seconds`.
 
-    409 for a subscription with almost no backlog (see `EXPIRY_BACKLOG`), as in a Pulsar broker.
+    409 if a subscription has a small backlog (see `EXPIRY_BACKLOG`) and none of its entries is old enough, as
+    in a Pulsar broker.
     """
     refused = []
     for each in subscriptions:
@@ -235,7 +236,7 @@ def _position(content: TopicContent, given: Any) -> tuple[int, int]:
 
 
 def _batch_index(given: Any) -> int:
-    """Return the batch index of a message id in JSON form. -1 if the id does not refer to one message."""
+    """Return the batch index of a message id in JSON form. -1 if the id refers to a whole entry."""
     found = given.get("batchIndex", -1) if isinstance(given, dict) else -1
     if not isinstance(found, int):
         raise HttpError(HTTPStatus.BAD_REQUEST, f"{given!r} is not a message id")

@@ -211,7 +211,7 @@ def _terminated(topic: Topic) -> dict[str, int]:
 
 
 def trim_topic(request: Request) -> RawAnswer:
-    """Delete the consumed ledgers of a topic. The ledgers that the retention policy keeps stay."""
+    """Delete the consumed ledgers of a topic, except the ledgers that the retention policy keeps."""
     for topic in with_partitions(request):
         topic.trim()
     return OK

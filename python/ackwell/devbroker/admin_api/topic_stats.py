@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def internal_stats(topic: Topic) -> dict[str, Any]:
-    """Return the answer to `stats-internal`: the ledgers and cursors of a topic as the broker has them."""
+    """Return the answer to `stats-internal`: a topic's ledgers and cursors in the broker's memory."""
     log = topic.content.log
     open_id = log.end.ledger_id
     return {
@@ -107,7 +107,7 @@ def _stored(writes: CursorWrites) -> dict[str, Any]:
     """Return the fields of a cursor that Pulsar would keep in the metadata store.
 
     The fields include the individually deleted ranges only if the cursor has no cursor ledger. They never
-    include ack sets. Without ranges, a Pulsar broker omits the list.
+    include ack sets. If the cursor has no ranges, the field is missing, as in a Pulsar broker.
     """
     in_metadata_store = writes.ledger == "none"
     stored: dict[str, Any] = {
@@ -129,8 +129,8 @@ def _position(ledger_id: int, entry_id: int) -> dict[str, int]:
 def _read_position(subscription: TopicSubscription) -> Position:
     """Return the read position of a subscription, as a Pulsar broker reports it.
 
-    If the ledger of the read position is deleted, return the start of the next ledger. The read position is
-    after all entries that are already acknowledged.
+    The result is after the mark-delete position. If the ledger of the read position is deleted, the result is
+    the start of the next ledger.
     """
     position, log = subscription.subscription.read_position, subscription.content.log
     mark_delete = subscription.cursor.mark_delete_position
@@ -310,7 +310,10 @@ def _consumer(consumer: ConnectedConsumer, summary: ConsumerSummary) -> dict[str
 
 
 def _draining(hashes: Collection[dict[int, int]]) -> dict[str, int]:
-    """Return the fields for draining hashes. A pending entry counts as one message."""
+    """Return the number of draining hashes, and the number of unacknowledged messages with these hashes.
+
+    Each pending entry counts as one message.
+    """
     return {
         "drainingHashesCount": sum(map(len, hashes)),
         "drainingHashesUnackedMessages": sum(sum(each.values()) for each in hashes),

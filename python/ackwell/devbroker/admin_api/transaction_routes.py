@@ -23,7 +23,10 @@ def list_coordinators(request: Request) -> Any:
 
 
 def get_coordinator_stats(request: Request) -> Any:
-    """Return the statistics of one coordinator. If the query names none, return those of all by id."""
+    """Return the statistics of the coordinator in the query.
+
+    If the query contains no coordinator id, return the statistics of all coordinators, by id.
+    """
     described = {
         "state": "Ready",
         "leastSigBits": request.state.shared.counters.get("transaction", -1) + 1,

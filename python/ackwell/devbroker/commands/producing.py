@@ -148,7 +148,7 @@ def _publish(state: BrokerState, producer: Producer, command: Any, data: bytes) 
 def _slow_down(connection: ClientConnection, throttle: Throttle, entry: LogEntry) -> None:
     """Count a message for the publish rate.
 
-    If the rate is exceeded, stop reading until it permits a message.
+    If the rate is exceeded, stop reading the commands of the client until the rate permits another message.
     """
     throttle.permits()
     throttle.use(entry.batch_size, len(entry.data))
