@@ -80,24 +80,24 @@ class SharedState:
         return number
 
     def policy(self, topic: TopicName, policy: NamespacePolicy) -> Any:
-        """Return the value of a policy for a topic, otherwise for its namespace. None if neither has it."""
+        """Return a topic's value of a policy. If the topic has none, return its namespace's value or None."""
         of_topic, of_namespace = self.stored(topic, policy)
         return of_namespace if of_topic is None else of_topic
 
     def stored(self, topic: TopicName, policy: NamespacePolicy) -> tuple[Any, Any]:
-        """Return two values of a policy: that of the topic and that of its namespace. None means no value."""
+        """Return the topic's value and the namespace's value of a policy. None means that it is not set."""
         return self.of_topic(topic).get(policy.topic), self.policies.get(topic.in_namespace, {}).get(
             policy.field
         )
 
     def of_topic(self, topic: TopicName) -> dict[str, Any]:
-        """Return the policies of a topic, without those of its namespace. All partitions have the same."""
+        """Return the policies that are set for a topic itself. All its partitions have the same policies."""
         return self.topic_policies.get(str(topic.partitioned), {}) if self.topic_policies else {}
 
     def check_limit(self, topic: TopicName, policy: NamespacePolicy, present: int, what: str) -> None:
-        """Raise `CommandRefusedError` if `present` has reached the limit that a policy sets.
+        """Raise `CommandRefusedError` if the present number of objects has reached the limit of a policy.
 
-        A limit of 0 means no limit. `what` names the limited objects, for the error message.
+        `present` is this number. `what` names the objects in the error message. A limit of 0 means no limit.
         """
         limit = self.policy(topic, policy)
         if limit and present >= limit:
@@ -107,7 +107,7 @@ class SharedState:
             )
 
     def deduplicates(self, name: TopicName) -> bool:
-        """Return whether the broker drops messages of a topic that it has already stored."""
+        """Return whether deduplication is enabled for a topic. It drops messages that are already stored."""
         policy = self.policy(name, DEDUPLICATION)
         return self.settings.deduplication if policy is None else bool(policy)
 
@@ -115,7 +115,7 @@ class SharedState:
 
     @property
     def free_bytes(self) -> int:
-        """The number of bytes that can be added up to the memory limit. It is negative above the limit."""
+        """The memory limit minus the used memory, in bytes. Negative if the used memory exceeds the limit."""
         return self.settings.max_memory_bytes - self.memory_bytes - self.unfinished_bytes
 
     @property
@@ -135,7 +135,7 @@ class SharedState:
         self.memory_bytes += nbytes
 
     def reclaim_memory(self, nbytes: int) -> bool:
-        """Free the memory of consumed entries. Return whether `nbytes` bytes are then free."""
+        """Free the memory of consumed entries. Return whether at least `nbytes` bytes are free afterwards."""
         self._reclaim()
         fits = nbytes <= self.free_bytes
         self._refused_bytes = 0 if fits else min(nbytes, self.settings.max_memory_bytes)
@@ -169,7 +169,7 @@ class SharedState:
         self._woken[subscription] = None
 
     def wake_at(self, subscription: Any, at_ms: int) -> None:
-        """Add a subscription to the run queue at a time of the broker's clock, and run the queue."""
+        """When the broker's clock reaches `at_ms`, add a subscription to the run queue and run the queue."""
 
         def run() -> None:
             self.wake(subscription)
@@ -178,7 +178,7 @@ class SharedState:
         self.clock.call_at(max(at_ms, self.clock.now_ms() + 1), run)
 
     def run_woken(self) -> None:
-        """Deliver for all subscriptions in the run queue, save all changes, and send the queued frames."""
+        """Deliver to each subscription in the run queue, save all changes, and send the queued frames."""
         if self._running:
             return
         self._running = True

@@ -167,8 +167,8 @@ class TopicSubscription:
     def backlog_bytes(self) -> int:
         """The size in bytes of all entries after the mark-delete position, as Pulsar estimates it.
 
-        In the ledger of the mark-delete position, each entry counts with the mean size of the ledger's
-        entries.
+        The size of the entries in the ledger of the mark-delete position is an estimate: their number times
+        the mean size of an entry in this ledger.
         """
         ledger_id, entry_id = self.cursor.mark_delete_position
         log = self.content.log
@@ -183,7 +183,7 @@ class TopicSubscription:
 
     @property
     def is_replicated(self) -> bool:
-        """Whether a consumer requested that the state is replicated.
+        """Whether a consumer requested the replication of the subscription's state.
 
         The dev broker only reports this flag.
         """
@@ -205,7 +205,7 @@ class TopicSubscription:
 
     @property
     def throttles(self) -> list[Throttle]:
-        """The dispatch rates that limit the delivery: that of the topic, and that of the subscription."""
+        """The dispatch rate of the topic and the dispatch rate of the subscription, if they are limited."""
         return [each for each in (self.content.throttle, self._throttle) if each is not None]
 
     # Consumers
@@ -259,10 +259,10 @@ class TopicSubscription:
         self.record(Kind.CONSUMER_OPEN, consumer=consumer.name, detail=str(kind))
 
     def _concurrency(self, consumer: ConnectedConsumer) -> int | None:
-        """Return the number of entries that a client processes at once, from the property of its consumer.
+        """Return the number of entries that a client processes at once, as its consumer's property states it.
 
-        Return None if the consumer does not have the property, or if the setting `lost_counts` does not use
-        it.
+        Return None if the consumer does not have this property. Also return None if the setting `lost_counts`
+        does not need the number.
         """
         declared = consumer.metadata.get(CONCURRENCY)
         if declared is None or self.subscription.settings.lost_counts is not LostCounts.IN_HAND:
@@ -338,9 +338,10 @@ class TopicSubscription:
     # Delivery
 
     def notify_end(self) -> None:
-        """Notify each consumer once that it has read all messages of a terminated topic.
+        """Notify the consumers of a terminated topic that they have read all messages.
 
-        The method does nothing while the subscription has an unacknowledged entry.
+        Each consumer is notified only once. The method does nothing while the subscription has an
+        unacknowledged entry.
         """
         if not self.cursor.backlog_entries:
             for each in self.consumers.values():
@@ -351,7 +352,7 @@ class TopicSubscription:
 
     @property
     def is_in_failover_delay(self) -> bool:
-        """Whether the subscription waits after a change of the active consumer, and does not deliver."""
+        """Whether the delivery is paused because the active consumer changed a short time ago."""
         return self._changing
 
     @property
@@ -377,9 +378,9 @@ class TopicSubscription:
     def undeliverable(
         self, positions: list[tuple[int, int]], entries: list[LogEntry]
     ) -> list[tuple[int, int]]:
-        """Return the positions of the entries that are never delivered.
+        """Return the positions of those `entries` that are never delivered.
 
-        They are markers and entries of aborted transactions.
+        These entries are markers, and entries of aborted transactions.
         """
         content = self.content
         if not content.transactions.seen:
@@ -526,15 +527,15 @@ class TopicSubscription:
         file.cursor(self.content.full_name, SavedCursor(self.name, str(self.type), self.properties, info))
 
     def acknowledged(self, *, whole: bool) -> None:
-        """After an acknowledgment, write the cursor or schedule a write, and schedule a save of the state.
+        """Write the cursor after an acknowledgment, now or later, and schedule a save of the state.
 
-        `whole` means that entries were acknowledged as a whole, and not only parts of batches.
+        `whole` is true if a whole entry was acknowledged, and false if only parts of batches were.
         """
         self.cursor_writes.write_or_schedule(whole=whole)
         self.schedule_save()
 
     def record_acks(self, consumer: ConnectedConsumer, columns: AckColumns) -> None:
-        """Record an acknowledgment for `broker.events`, as one event for each message id."""
+        """Record an acknowledgment command in `broker.events`. Each message id is one event."""
         kind = Kind.ACK_CUMULATIVE if columns.ack_type is AckType.CUMULATIVE else Kind.ACK
         ledger_ids, entry_ids = columns.ledger_ids.tolist(), columns.entry_ids.tolist()
         transaction = None if columns.transaction is None else str(columns.transaction)
@@ -548,7 +549,7 @@ class TopicSubscription:
                 self.record(kind, position, consumer=consumer.name, ack_set=ack_set, transaction=transaction)
 
     def record_run(self, kind: Kind, consumer: ConnectedConsumer, *columns: Sequence[int]) -> None:
-        """Record the same kind of event for many entries.
+        """Record one event for each of many entries. All events have the same kind.
 
         `columns` are the columns of an `EventRun`.
         """

@@ -197,7 +197,7 @@ def _each(given: Any) -> list[Any]:
 
 
 def _position(given: Any) -> tuple[int, int]:
-    """Return the position of a value: a message, a message id, or a pair of ledger id and entry id."""
+    """Return a position. `given` is a message, a message id, or a pair of ledger id and entry id."""
     if hasattr(given, "message_id"):
         given = given.message_id()
     if hasattr(given, "ledger_id"):

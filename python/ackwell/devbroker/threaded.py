@@ -185,7 +185,7 @@ def _on_clock(method: Callable[Concatenate[Clock, P], R]) -> Callable[Concatenat
 
 
 class ThreadedClock:
-    """The broker's clock for use in other threads than the broker's."""
+    """The broker's clock. Any thread may use this object."""
 
     def __init__(self, broker: Broker, clock: Clock) -> None:
         self._broker = broker

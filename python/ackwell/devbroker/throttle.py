@@ -1,9 +1,9 @@
 """Limits of the messages and bytes per second, such as the policies `dispatchRate` and `publishRate`.
 
-A limit is a number of permits per period of the broker's clock. New permits become available continuously. At
-most the permits of one period are saved. As in a Pulsar broker, a read or a message may use more permits than
-are available. The number of permits is then negative, and the next read or message waits until the number is
-positive again.
+A limit is a number of permits per period of the broker's clock. New permits become available continuously.
+Unused permits are kept, up to the number of permits of one period. As in a Pulsar broker, a read or a message
+may use more permits than are available. The number of permits is then negative, and the next read or message
+waits until the number is positive again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Throttle:
         return None
 
     def permits(self) -> tuple[int, int]:
-        """Return the numbers of messages and of bytes that are permitted now. Each is at least 0."""
+        """Return how many messages and how many bytes are permitted now. Both numbers are at least 0."""
         now_ms = self._clock.now_ms()
         grown = max(now_ms - self._at_ms, 0) / self._period_ms
         self._at_ms = now_ms

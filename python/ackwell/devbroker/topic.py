@@ -132,7 +132,7 @@ class Topic:
             self.content.shared.forget_cursor(subscription.names)
 
     def trim(self) -> None:
-        """Delete the ledgers that every subscription has consumed, except those that the retention keeps."""
+        """Delete the ledgers that all subscriptions have consumed, unless the retention policy keeps them."""
         log, shared = self.content.log, self.content.shared
         needed = log.end.ledger_id
         for each in self.subscriptions.values():
@@ -160,9 +160,9 @@ class Topic:
                     made.subscription.abort(transaction)
 
     def load(self, described: LoadedTopic) -> None:
-        """Add the subscriptions and facts of a topic that was loaded from sources.
+        """Add the loaded subscriptions to the topic. If the loaded topic was terminated, terminate the topic.
 
-        The log of the topic already has its entries.
+        The caller has already added the loaded entries to the log of the topic.
         """
         log, file = self.content.log, self.content.file
         self.content.shared.memory_bytes += log.held_bytes
@@ -211,10 +211,9 @@ class Topic:
 
     @classmethod
     def after_restart(cls, before: Topic, survivors: dict[str, SurvivingState]) -> Topic:
-        """Return the topic as it is after a restart.
+        """Return the topic as it is after a restart. The log of this topic has a new open ledger.
 
-        Its log has a new open ledger. `survivors` are the states of its subscriptions that survive the
-        restart, by name.
+        `survivors` maps the name of each subscription to the part of its state that survives the restart.
         """
         content = before.content
         ledgers = {ledger_id: entries for ledger_id, entries in content.log.entries.items() if len(entries)}

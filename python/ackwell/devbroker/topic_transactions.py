@@ -54,7 +54,7 @@ class TopicTransactions:
             self.blocked_from = min(self._first.values())
 
     def recover(self, log: Log, is_open: Callable[[TransactionId], bool]) -> None:
-        """Restore the transactions from the log. Abort each one that has no end marker and is not open."""
+        """Restore the transactions from the log. Abort each one that has no end marker, unless it is open."""
         ended: dict[TransactionId, int] = {}
         for ledger_id, entries in log.entries.items():
             for entry_id, entry in enumerate(entries):
@@ -85,19 +85,19 @@ class TopicTransactions:
         return len(self._aborted)
 
     def first_entry(self, txn: TransactionId) -> Position | None:
-        """Return the first entry of an open transaction. None if it has not published to the topic."""
+        """Return the first entry that an open transaction published to the topic. None if there is none."""
         return self._first.get(txn)
 
     def is_aborted(self, txn: TransactionId) -> bool:
-        """Return whether a transaction was aborted that published to the topic."""
+        """Return whether a transaction published to the topic and was then aborted."""
         return txn in self._aborted
 
     def hides(self, entry: LogEntry, position: tuple[int, int]) -> bool:
         """Return whether an entry is never delivered.
 
-        An entry of an aborted transaction is not delivered if its message metadata contains the transaction.
-        If only the `CommandSend` contained the transaction, the entry is delivered after the abort, as by a
-        Pulsar broker.
+        An entry of an aborted transaction is not delivered if its message metadata contains the id of the
+        transaction. If only the `CommandSend` contained the id, the entry is delivered after the abort. A
+        Pulsar broker does the same.
         """
         if entry.transaction in self._aborted:
             return bool(read_metadata(entry.data).HasField("txnid_most_bits"))

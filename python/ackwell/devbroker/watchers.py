@@ -32,7 +32,7 @@ class Watcher(NamedTuple):
         deleted: Iterable[TopicName],
         topics_in: Callable[[str], list[TopicName]],
     ) -> None:
-        """Send the names of created and deleted topics to the client, if they match the pattern."""
+        """Send the client the names of those created and deleted topics that match the pattern."""
         new, gone = self._watched(made), self._watched(deleted)
         if new or gone:
             now = matching([str(name) for name in topics_in(self.namespace)], self.pattern)
@@ -52,9 +52,10 @@ class Watcher(NamedTuple):
 
 
 def matching(names: list[str], pattern: str) -> list[str]:
-    """Return the names that match a pattern.
+    """Return the names of topics that match a pattern.
 
-    The domain and the suffix of a partition are ignored.
+    The domain, such as `persistent://`, is ignored. A partition such as `orders-partition-0` also matches if
+    its name without `-partition-0` matches.
     """
     try:
         wanted = re.compile(re.sub(r"^(non-)?persistent://", "", pattern))
