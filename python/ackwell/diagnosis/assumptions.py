@@ -1,7 +1,7 @@
-"""Widen the bounds of a prediction, so that they hold for every value of the settings that are unknown.
+"""Widen the bounds of a prediction, so that they hold for every value of the unknown settings.
 
-A token without superuser rights cannot read a broker's configuration, and a file of answers has no settings.
-A prediction with the default settings may then be too high or too low.
+The settings are unknown in two cases: the token for the broker has no superuser rights, or the source is a
+file with the broker's statistics. A prediction with the default settings may then be too high or too low.
 """
 
 from __future__ import annotations
@@ -78,8 +78,9 @@ def over_assumed(
 ) -> WidenedPredictions:
     """Return `losses` with bounds that hold for all values of the assumed settings.
 
-    For each restart, this makes at most 20 predictions. If the limit of ranges changes the result, a binary
-    search for the least limit without a loss makes further predictions.
+    For each restart, this makes at most 20 predictions. If the result depends on the maximum number of saved
+    ranges, a binary search makes further predictions. It finds the smallest maximum with which no range is
+    lost.
     """
 
     def predict(closes: Sequence[BrokerSettings]) -> tuple[RestartLoss, ...]:
@@ -107,11 +108,12 @@ def over_assumed(
 def _variants(
     settings: BrokerSettings, assumed: Collection[str]
 ) -> Iterator[tuple[tuple[str, ...], BrokerSettings]]:
-    """Yield variants of `settings`. The loss for any other value is between the losses for the variants.
+    """Yield variants of `settings` with extreme values of the assumed settings.
 
-    Each variant is `(names, settings)`. A variant with a name changes one assumed setting, or the rules of
-    the version. A variant without names changes all assumed settings at once: to the values with the greatest
-    loss, or to the values with the least loss.
+    The loss for any other values is between the losses for the variants. Each variant is `(names, settings)`.
+    If `names` has one name, the variant changes only this setting, or the rules of the version. If `names` is
+    empty, the variant changes all assumed settings at once: to the values with the greatest loss, or to the
+    values with the least loss.
     """
     names = [name for name in _EXTREMES if name in assumed]
     for name in names:
@@ -126,9 +128,9 @@ def _variants(
 
 
 def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
-    """Return the settings with those version rules that lead to the greatest loss of acknowledgments.
+    """Replace the rules that depend on the version by the rules with the greatest loss of acknowledgments.
 
-    If `worst` is false, use the rules that lead to the least loss.
+    If `worst` is false, use the rules with the least loss instead.
     """
     return replace(
         settings,
@@ -142,7 +144,7 @@ def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
 
 
 def _with_all(closes: Sequence[BrokerSettings], assignment: str) -> list[BrokerSettings]:
-    """Return the settings of several closes, after the change `name=value` in each of them."""
+    """Change one setting (`name=value`) in the settings of each close of the topic. Return the settings."""
     return [each.with_values([assignment]) for each in closes]
 
 
@@ -157,7 +159,7 @@ def _condition(
     predict: Predict,
     assumed: Collection[str],
 ) -> str:
-    """Return a text about an assumed setting: its default, and the values that improve the prediction."""
+    """Return a text about an assumed setting: its default, and the values that would reduce the loss."""
     if name == VERSION:
         return "the rules differ between versions (--broker-version)"
     default = closes[0].named()[name]
@@ -178,7 +180,7 @@ def _condition(
 def _least_limit(
     stats: SubscriptionStats, closes: Sequence[BrokerSettings], predict: Predict, assumed: Collection[str]
 ) -> int:
-    """Return the smallest limit of ranges with which no range is lost, or an upper bound of this limit."""
+    """Return the smallest maximum number of saved ranges with which no range is lost, or an upper bound."""
     if VERSION in assumed:
         closes = [_rules(each, worst=True) for each in closes]
     forms = [closes]

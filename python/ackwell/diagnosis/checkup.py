@@ -31,7 +31,7 @@ SCHEMA_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBroker:
-    """The version and settings of a broker on which a checkup bases its predictions: reported or assumed."""
+    """The version and settings of a broker, reported or assumed. The predictions of a checkup use them."""
 
     version: str
     settings: BrokerSettings
@@ -66,11 +66,11 @@ class JudgedBroker:
     def of(
         cls, version: str | None, assignments: Iterable[str] = (), *, others_are_defaults: bool = False
     ) -> JudgedBroker:
-        """Return a broker without reported values; `assignments` contains known settings as `name=value`.
+        """Return a broker that did not report its values. `assignments` has known settings as `name=value`.
 
-        All other settings are unknown, and their defaults are assumed. If `others_are_defaults` is true, all
-        other settings are known: they have their default values. If `version` is None, the version is
-        assumed, too.
+        By default, all other settings are unknown, and their default values are assumed. If
+        `others_are_defaults` is true, all other settings are known: they have their default values. If
+        `version` is None, the version is assumed, too.
         """
         named = version or BrokerSettings.DEFAULT_VERSION
         assignments = list(assignments)
@@ -95,7 +95,7 @@ class JudgedBroker:
         *,
         others_are_defaults: bool = False,
     ) -> JudgedBroker:
-        """Return the broker that reported `facts`. `version` and `assignments` take precedence over `facts`.
+        """Return the broker that reported `facts`. `version` and `assignments` override the reported values.
 
         If `facts` is None, the broker has no reported values (see `of`).
         """
@@ -120,7 +120,7 @@ class JudgedBroker:
 
 
 def _assumed_names(version: str | None, assignments: Iterable[str]) -> frozenset[str]:
-    """Return the names in `DECISIVE` that are not in `assignments`, and `VERSION` if `version` is None."""
+    """Return the names in `DECISIVE` without those in `assignments`. If `version` is None, add `VERSION`."""
     return DECISIVE - assigned(assignments).keys() | ({VERSION} if version is None else set())
 
 
@@ -164,7 +164,7 @@ class Checkup:
         sources: Sequence[str] = (),
         time_ms: int = 0,
     ) -> Checkup:
-        """Diagnose every subscription. Keep the sources that cannot be read in `unread`.
+        """Diagnose every subscription. Add each source that cannot be read to the list `unread`.
 
         `owner` returns the broker at an admin address. The version and settings of this broker apply to the
         topics that it owns. `broker` applies to topics without an owner.
@@ -248,8 +248,8 @@ class Checkup:
     def header(self) -> dict[str, Any]:
         """Return the facts about the whole run as JSON values: versions, brokers, totals, unreadable sources.
 
-        The JSON schema of a whole document (this header, and its `subscriptions`) is `doctor.schema.json` in
-        this folder.
+        `doctor.schema.json` in this folder is the JSON schema of the whole document: this header and the
+        `subscriptions`.
         """
         return {
             "schemaVersion": SCHEMA_VERSION,
@@ -296,7 +296,11 @@ YEAR_MS: Final = 365 * 86_400_000
 
 
 def _trend(history: Sequence[Diagnosis]) -> Iterator[str]:
-    """Yield sentences about the growth since the first dump, and about dates on which limits are reached."""
+    """Yield sentences about changes between the first and the last dump of a subscription.
+
+    They describe the growth of the backlog and of the number of ranges, the date on which a limit is reached
+    at this rate, and a mark-delete position that has not moved.
+    """
     first, last = history[0], history[-1]
     begin_ms, end_ms = first.stats.time_ms, last.stats.time_ms
     if begin_ms is None or end_ms is None or end_ms - begin_ms < TREND_MS:

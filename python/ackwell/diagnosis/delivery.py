@@ -1,4 +1,6 @@
-"""Decide whether a subscription delivers messages, and if not, why: the second verdict of the doctor.
+"""Decide whether a subscription delivers messages. If it does not, find the reason.
+
+The doctor reports the result as its second verdict.
 
 `ackwell.subscription.stall` decides, from the consumers that the broker reports, whether a rule of the broker
 holds messages back. The known defects of brokers are entries of `codes.toml`. For each defect, the entry
@@ -295,7 +297,7 @@ class DeliveryFacts:
         return self._replay_rule() if self.in_replay else None
 
     def _delivered_rule(self) -> str:
-        """Return the code of the rule that applies if all messages are delivered or delayed."""
+        """Return the code of the reason why nothing is delivered if all messages are delivered or delayed."""
         if self.delayed:
             return "delayed"
         if self._acknowledged_in_a_transaction:
@@ -305,7 +307,10 @@ class DeliveryFacts:
 
     @property
     def _pause_rule(self) -> str:
-        """Return the code if reads may pause until acknowledgments are written; otherwise an empty text."""
+        """The code `paused` or `may-be-paused` if reads may pause until acknowledgments are written.
+
+        Otherwise, an empty text.
+        """
         if not self.unread or self.pending_read or self.cursor_reads:
             return ""
         if self._may_pause_on_batch_indexes:
@@ -325,9 +330,9 @@ class DeliveryFacts:
 
     @property
     def _acknowledged_in_a_transaction(self) -> bool:
-        """Return whether open transactions may contain acknowledgments of the backlog.
+        """Whether open transactions may contain acknowledgments of entries in the backlog.
 
-        If so, the consumers have fewer unacknowledged messages than the backlog has entries.
+        A sign of this is that the consumers have fewer unacknowledged messages than the backlog has entries.
         """
         backlog, dispatch = self._stats.backlog_entries, self.dispatch
         return (
@@ -340,10 +345,10 @@ class DeliveryFacts:
         )
 
     def _replay_rule(self) -> tuple[str, ConsumerStats | None] | None:
-        """Return the code of the rule that holds back replayed entries, and the consumer that it concerns.
+        """Return the code of the rule that holds back replayed entries, and the consumer to which it applies.
 
-        Replayed entries were already read once, and wait for delivery. Return None if no rule holds them
-        back.
+        Replayed entries were already read once, and wait for delivery. Return None if no rule holds back
+        these entries.
         """
         dispatch = self.dispatch
         if not self.key_shared:
@@ -375,10 +380,10 @@ class DeliveryFacts:
 
 
 def _may_exceed_batch_indexes(stats: SubscriptionStats, settings: BrokerSettings) -> bool:
-    """Return whether the broker may pause because too many batches are partly acknowledged.
+    """Return whether the broker may pause reads because too many batches are partly acknowledged.
 
-    The admin API does not show partly acknowledged batches. Any unacknowledged entry with several messages
-    may be partly acknowledged.
+    The admin API does not show which batches are partly acknowledged. Any unacknowledged entry with several
+    messages may be such a batch.
     """
     if not settings.pauses_on_batch_indexes or not settings.acknowledgment_at_batch_index_level_enabled:
         return False
@@ -435,7 +440,7 @@ def delivery_of(
 
 
 def _without_dispatch(stats: SubscriptionStats) -> str:
-    """Return the code for a subscription whose state of delivery is unknown, or not needed."""
+    """Return the code for a subscription that is idle, or whose source does not show its delivery."""
     if stats.overview is not None and stats.overview.backlog_entries:
         return "delivering"
     if _is_idle(stats):
@@ -456,7 +461,7 @@ def _is_idle(stats: SubscriptionStats) -> bool:
 def _is_throttled(facts: DeliveryFacts, before: SubscriptionStats | None) -> bool:
     """Return whether a dispatch rate made the dispatcher wait between two dumps.
 
-    A hold of `ackwell rescue` does not count.
+    `ackwell rescue hold` also sets a dispatch rate. Return False while this rate is set.
     """
     if before is None or before.dispatch is None or facts.held:
         return False

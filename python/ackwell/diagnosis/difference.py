@@ -1,8 +1,9 @@
 """Compare two states of a cursor: list the entries that are acknowledged in only one of them.
 
 A state is read from persisted bytes of any form, or from the answer of a broker. Only an answer contains the
-number of entries in a ledger. Without an answer, a ledger is assumed to end at its greatest entry in either
-state. If the sources are two folders of answers, each subscription is compared separately.
+number of entries in a ledger. Without an answer, the last entry of a ledger is assumed to be the greatest
+entry that one of the states contains. If the sources are two folders of answers, each subscription is
+compared separately.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Name: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The acknowledged entries and the ack sets in which two states differ."""
+    """The entries that are acknowledged in only one of two states, and the ack sets that differ."""
 
     acked: PositionRangeSet
     """The entries that are wholly acknowledged in the second state, but not in the first."""
@@ -101,8 +102,9 @@ def differences(
 ) -> Differences:
     """Compare the answers of brokers in two files or folders.
 
-    If a source contains several answers about a subscription, the newest one is compared. `after` may also be
-    a live broker. `topics` are then requested from the broker, by default the topics in `before`.
+    If a source contains several answers about a subscription, the newest answer is compared. `after` may also
+    be a live broker. `topics` are then the topics to request from this broker. Without `topics`, the topics
+    in `before` are requested.
 
     Raises `StatsError` if no subscription is in both sources.
     """
@@ -143,7 +145,10 @@ def _newest(
 
 
 def _topics(found: Iterable[Name], source: Path) -> list[str]:
-    """Return the topics to request from a broker. Raises `StatsError` for a name that is not full."""
+    """Return the topics to request from a broker.
+
+    Raises `StatsError` if a name is not a full name, such as `persistent://public/default/orders`.
+    """
     topics = sorted({topic for topic, _ in found})
     if not topics or not all("://" in topic for topic in topics):
         raise StatsError("does not name its topic: give the topic after it", str(source))
@@ -151,7 +156,10 @@ def _topics(found: Iterable[Name], source: Path) -> list[str]:
 
 
 def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> dict[Name, SubscriptionStats]:
-    """Rename the only topic in `found`, if it has no full name, to the only topic in `other`."""
+    """Give the topic in `found` the name of the topic in `other`, if both have only one topic.
+
+    If the topic in `found` already has a full name, return `found` unchanged.
+    """
     mine, theirs = {topic for topic, _ in found}, {topic for topic, _ in other}
     if len(mine) != 1 or len(theirs) != 1 or any("://" in topic for topic in mine):
         return found
@@ -247,8 +255,8 @@ def _stored(found: Sequence[Inspection]) -> PositionInfo:
 def difference(before: CursorState, after: CursorState) -> Difference:
     """Compare two states; O(ranges + ledgers).
 
-    Raises `StatsError` if the two answers are about different topics, or if an answer does not show the
-    acknowledgments.
+    Raises `StatsError` if the states are two answers about different topics, or if an answer does not show
+    the acknowledgments.
     """
     _refuse_two_topics(before, after)
     for state in (before, after):

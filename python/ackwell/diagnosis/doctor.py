@@ -1,8 +1,8 @@
 """Predict for each subscription whether a restart of its broker would lose acknowledgments.
 
 `diagnose` examines one subscription. It predicts both kinds of restart with `ackwell.broker.restart`,
-compares the state with each limit, and lists the remedies that apply. The second verdict, whether
-the subscription delivers, comes from `ackwell.diagnosis.delivery`.
+compares the state with each limit, and lists the remedies that apply. `ackwell.diagnosis.delivery` decides
+whether the subscription delivers; this is the second verdict.
 """
 
 from __future__ import annotations
@@ -186,9 +186,9 @@ def diagnose(
     """Return the findings about a subscription; O(ranges + ack sets).
 
     `before` is an earlier dump of the same subscription. `assumed` contains the names of settings whose value
-    in `settings` is only a default (`ackwell.diagnosis.assumptions`). `later` contains the settings of the
-    brokers that load and gracefully close the topic after this restart, in order. No message is acknowledged
-    in that time.
+    in `settings` is only a default (`ackwell.diagnosis.assumptions`). After the restart, other brokers may
+    load the topic and close it gracefully again, one after the other. `later` contains the settings of these
+    brokers in this order. The prediction assumes that no message is acknowledged in that time.
     """
     settings = settings or BrokerSettings()
     if before is not None and before.overview is not None:
@@ -235,7 +235,7 @@ def diagnose(
 
 
 def _without_prediction(stats: SubscriptionStats) -> str:
-    """Return the reason why the loss of a restart cannot be predicted; empty if it can."""
+    """Return the reason why the loss of a restart cannot be predicted, or an empty text if it can."""
     if not stats.durable:
         return "not durable: the broker stores no state of it; a reader keeps its position itself"
     if stats.persisted_only:
@@ -248,11 +248,11 @@ def _without_prediction(stats: SubscriptionStats) -> str:
 def _of_overview(
     stats: SubscriptionStats, restarts: Sequence[Restart], delivery: DeliveryDiagnosis
 ) -> Diagnosis:
-    """Return the findings about a subscription that was read from the broker's overview only.
+    """Return the findings about a subscription of which only the broker's overview was read.
 
-    Such a subscription has no ranges. Without a backlog, a graceful restart loses nothing. A crash may lose
-    the last acknowledgments, because they may not be written yet. Their number is unknown, unless nothing was
-    delivered.
+    Such a subscription has no ranges. If it also has no backlog, a graceful restart loses nothing. A crash
+    may lose the last acknowledgments, because they may not be written yet. The number of these
+    acknowledgments is unknown, unless no message was delivered.
     """
     assert stats.overview is not None
     losses = []
@@ -342,7 +342,10 @@ def _discarded(stats: SubscriptionStats, before: SubscriptionStats | None) -> It
 def _limit_notes(
     stats: SubscriptionStats, settings: BrokerSettings, usage: Sequence[LimitUsage]
 ) -> Iterator[str]:
-    """Yield a note for each limit that is near, and one if the size of the ledger list is unknown."""
+    """Yield a note for each limit that the state almost reaches.
+
+    If the ledger list of the topic may be large but its size is unknown, also yield a note about it.
+    """
     yield from (loss_beyond(stats, settings, each) for each in usage if each.is_near and not each.is_exceeded)
     yield from unknown_list(stats, settings)
 
@@ -365,9 +368,9 @@ def _notes(
 def _reloaded(
     stats: SubscriptionStats, settings: BrokerSettings, losses: Sequence[RestartLoss]
 ) -> Iterator[str]:
-    """Yield a note if an acknowledgment before a graceful restart would reduce the loss.
+    """Yield a note if a graceful restart would lose less after one more acknowledgment.
 
-    This is possible if the broker has not written the cursor since it loaded the topic.
+    This is possible if no acknowledgment has opened the cursor ledger since the broker loaded the topic.
     """
     closes = [loss for loss in losses if loss.restart == "graceful"]
     if stats.cursor_ledger != "read-only" or not closes or closes[0].messages.at_most == 0:

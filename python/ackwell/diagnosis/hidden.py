@@ -1,9 +1,9 @@
 """Bounds of the number of acknowledged messages inside partly acknowledged batches.
 
-A broker does not report the number of these messages, but its counters limit the number. The upper bound is
-the number of messages in the backlog minus the unacknowledged messages of the consumers. The lower bound is 1
-if all messages were delivered, and the consumers have fewer unacknowledged messages than the backlog has
-messages. Otherwise, the lower bound is 0.
+A broker does not report the number of these messages, but the bounds follow from its counters. The upper
+bound is the number of messages in the backlog minus the number of unacknowledged messages of the consumers.
+If this difference is not 0 and all messages were delivered, at least one message is acknowledged inside a
+batch: the lower bound is 1. Otherwise, the lower bound is 0.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def hidden_parts(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
 def _acknowledged_nothing(stats: SubscriptionStats) -> bool:
     """Return whether the counters prove that no message was acknowledged.
 
-    A proof requires that all entries were published since the broker loaded the topic. The counters then
-    include every consumer that received a message. They do not include an ack set that a seek created. But a
-    seek opens the cursor ledger, so the result is False if the cursor has a ledger.
+    A proof requires that all entries were published after the broker loaded the topic. The counters then
+    include every consumer that received a message. The counters do not show whether a seek created an ack
+    set. A seek opens the cursor ledger, so the result is False if the cursor has a ledger.
     """
     dispatch = stats.dispatch
     return (
@@ -67,17 +67,17 @@ def _is_covered(stats: SubscriptionStats) -> bool:
 
 
 def _backlog_messages(stats: SubscriptionStats) -> int | None:
-    """Return the number of messages in the backlog; None if it was not counted for the present backlog."""
+    """Return the number of messages in the backlog; None if the number is of an earlier backlog."""
     sizes = stats.batch_sizes
     return sizes.backlog_messages if sizes.backlog_entries == stats.backlog_entries else None
 
 
 def _counts_unacked(stats: SubscriptionStats, dispatch: DispatchStats, settings: BrokerSettings) -> bool:
-    """Return whether the consumers' counts include no message twice, and only messages of the backlog.
+    """Return whether the consumers' counts of unacknowledged messages can be compared with the backlog.
 
-    The counts are those of unacknowledged messages. After an aborted transaction, two consumers may count the
-    same entry. In 4.0, the counts still include messages that were skipped, cleared or expired, which are not
-    in the backlog.
+    The counts must include each message only once, and only messages of the backlog. After an aborted
+    transaction, two consumers may count the same entry. In 4.0, the counts also include messages that were
+    skipped, cleared or expired. Such messages are not in the backlog.
     """
     if dispatch.kind not in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED) or not dispatch.consumers:
         return False
@@ -90,10 +90,10 @@ def _counts_unacked(stats: SubscriptionStats, dispatch: DispatchStats, settings:
 def _all_delivered(stats: SubscriptionStats, dispatch: DispatchStats) -> bool:
     """Return whether every message of the backlog is delivered or acknowledged.
 
-    Return False for an open cursor ledger, because whole entries may then be acknowledged. The consumers'
-    counts of unacknowledged messages may then be too low, because the broker compares each message of a
-    command with the state before the command. This is wrong if the command acknowledges several messages of
-    one batch.
+    Return False if the cursor ledger is open, because whole entries may then be acknowledged, and the
+    consumers' counts of unacknowledged messages may then be too low. The reason is a defect of the broker: it
+    compares each message of a command with the state before the command. The count is then wrong if the
+    command acknowledges several messages of one batch.
     """
     last = stats.ledgers.last_position
     return (

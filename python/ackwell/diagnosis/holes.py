@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A run of existing entries that are not wholly acknowledged, in one ledger."""
+    """A run of existing entries of one ledger. None of these entries is wholly acknowledged."""
 
     first: Position
     last: Position
@@ -40,7 +40,7 @@ class Hole:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blockage:
-    """The oldest hole of a subscription, with its effects, and with the consumer that has its entries."""
+    """The oldest hole of a subscription, its effects, and the consumer to which its entries were sent."""
 
     topic: str
     subscription: str

@@ -134,8 +134,8 @@ class StoredEntry:
 def inspect(data: bytes, *, source: str = "", compression: str | None = None) -> Inspection:
     """Read one stored value.
 
-    `compression` (one of `COMPRESSIONS`) is needed for a compressed entry of PIP-381, because the entry does
-    not contain it. Raises `CorruptStateError` for bytes that are not a state.
+    `compression` (one of `COMPRESSIONS`) is needed for a compressed entry of PIP-381, because such an entry
+    does not contain the name of its compression. Raises `CorruptStateError` for bytes that are not a state.
 
     If `data` is the output of a tool with several values, the last one is read, because it is the newest.
 
@@ -148,9 +148,10 @@ def inspect(data: bytes, *, source: str = "", compression: str | None = None) ->
 
 
 def inspect_entries(entries: Sequence[StoredEntry], *, compression: str | None = None) -> list[Inspection]:
-    """Read several stored values. Join each footer with the preceding entries that contain its state.
+    """Decode several stored values.
 
-    Every other value is decoded as a separate state.
+    A footer entry of PIP-381 is joined with the entries before it that contain its state. Every other value
+    is decoded as a separate state.
     """
     entries = [each for entry in entries for each in _printed(entry, compression)]
     read: list[Inspection] = []
@@ -193,8 +194,9 @@ def _printed(entry: StoredEntry, compression: str | None) -> list[StoredEntry]:
 def inspect_store(path: Path, ledger: str | None = None) -> list[Inspection]:
     """Read the newest state of each ledger in an SQLite file; if `ledger` is given, only of this ledger.
 
-    The file is opened for reading only, and no owner is fenced. Raises `StoreError` for a file without
-    ackwell's tables or without this ledger, and the errors of `ackwell.saving.recovery.recover`.
+    The file is opened for reading only. The owner of a ledger can still write to it. Raises `StoreError` for
+    a file without ackwell's tables or without this ledger, and the errors of
+    `ackwell.saving.recovery.recover`.
     """
     from ackwell.engine import native_engine
     from ackwell.saving.recovery import recover
@@ -255,7 +257,7 @@ def _inspect(data: bytes, source: str, entries: int, compression: str | None) ->
 
 
 def _refuse_other_kinds(data: bytes, compression: str | None = None) -> None:
-    """Raise `CorruptStateError` for bytes of another kind of file; the message names the command for it."""
+    """Raise `CorruptStateError` for a file that is not a cursor. The message names the command to use."""
     kind = source_kind(data)
     # Compressed bytes may look like text.
     if kind not in STATE_KINDS and (kind is not SourceKind.TEXT or compression is None):

@@ -79,9 +79,10 @@ class LimitUsage:
 def limit_usage(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings] = ()
 ) -> Iterator[LimitUsage]:
-    """Yield the usage of each limit by the state.
+    """Yield how much of each limit the state of the subscription uses.
 
-    `later` contains the settings of the brokers that load and gracefully close the topic after the restart.
+    After the restart, other brokers may load the topic and close it gracefully again. `later` contains the
+    settings of these brokers.
     """
     yield max(_range_usages(stats, settings, later), key=lambda each: each.share)
     form = "pulsar-long-array" if settings.long_array else "pulsar-ranges"
@@ -107,11 +108,12 @@ def limit_usage(
 def _range_usages(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings]
 ) -> Iterator[LimitUsage]:
-    """Yield the usage of the limit of ranges, for each form in which acknowledgments may be lost.
+    """Yield the usage of the maximum number of ranges in each form that may lose acknowledgments.
 
-    In the long-array form, the limit counts entries. A close that writes to the metadata store uses the
-    ranges form. If the cursor ledger is open, such a close has at most `metadata_store_ranges` ranges. It
-    then loses ranges only if this number exceeds the limit.
+    In the long-array form, this limit is compared with a number of entries. A close that writes to the
+    metadata store uses the ranges form. If the cursor ledger is open, a close writes to the metadata store
+    only if there are at most `metadata_store_ranges` ranges. The close then loses ranges only if
+    `metadata_store_ranges` exceeds the limit.
     """
     if settings.long_array:
         counted = (
@@ -133,7 +135,10 @@ def _range_usages(
 def ledger_list_usage(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings] = ()
 ) -> Iterator[LimitUsage]:
-    """Yield the usage of `LIST_LIMIT` by the next loads, if the list's size is known and not small."""
+    """Yield how much of `LIST_LIMIT` the topic's ledger list uses when a broker loads the topic.
+
+    Yield nothing if the size of the list is unknown or small.
+    """
     loads = (each.reader or each for each in (settings, *later))
     sizes = [size for each in loads if (size := ledger_list_bytes(stats, each)) is not None]
     what = "bytes of the topic's ledger list that a load writes to the metadata store"
@@ -160,7 +165,7 @@ def unknown_list(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator
 
 
 def unknown_record(stats: SubscriptionStats, settings: BrokerSettings) -> Iterator[str]:
-    """Yield a note if unknown ack sets may make the record of a close too large."""
+    """Yield a note if a close may write a record that is too large because of unknown ack sets."""
     if stats.batch_deleted is not None or closes_to_ledger(stats, settings, stats.cursor_ledger):
         return
     hidden = hidden_parts(stats, settings).at_most
@@ -179,7 +184,10 @@ def unknown_record(stats: SubscriptionStats, settings: BrokerSettings) -> Iterat
 
 
 def counted_entries(stats: SubscriptionStats, settings: BrokerSettings) -> int:
-    """Return the number of acknowledged entries that count for the last ledger in the long-array form."""
+    """Return the number of entries that the broker compares with the limit before it writes the last ledger.
+
+    This number is for the long-array form. See `BrokerSettings.entries_counted`.
+    """
     ranges = stats.individually_deleted
     ledger_ids = ranges.ledger_ids()
     last = ranges.cardinality_of(int(ledger_ids[-1])) if len(ledger_ids) else 0

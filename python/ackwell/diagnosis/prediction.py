@@ -29,8 +29,8 @@ def predicted_losses(
 ) -> tuple[RestartLoss, ...]:
     """Predict each restart of a subscription; `before` is an earlier dump. O(ranges + ack sets).
 
-    `later` contains the settings of the brokers that load and gracefully close the topic after the restart.
-    No message is acknowledged in that time.
+    After the restart, other brokers may load the topic and close it gracefully again. `later` contains the
+    settings of these brokers. The prediction assumes that no message is acknowledged in that time.
     """
     written = written_losses(stats, settings, restarts, before, later)
     return with_withheld(written, withheld(stats, settings, before), stats, settings)
@@ -131,7 +131,7 @@ def _with_withheld(
 
 
 def _with_unconfirmed(loss: RestartLoss, stats: SubscriptionStats, settings: BrokerSettings) -> RestartLoss:
-    """Add a reason to a loss whose worst case assumes that the last acknowledgments are not written yet."""
+    """Add a reason to a loss if its bounds include acknowledgments that may not be written yet."""
     if loss.messages_before_flush == loss.messages:
         return loss
     is_open = stats.cursor_state in (None, "Open")
@@ -141,9 +141,9 @@ def _with_unconfirmed(loss: RestartLoss, stats: SubscriptionStats, settings: Bro
 
 
 def _has_no_unwritten_parts(stats: SubscriptionStats, settings: BrokerSettings, restart: Restart) -> bool:
-    """Return whether the restart keeps all ack sets of a subscription that has no new acknowledgments.
+    """Return whether the restart keeps all ack sets that the broker read when it loaded the topic.
 
-    The caller has checked that no consumer connected since the broker loaded the topic.
+    The caller has checked that no consumer has connected since then, so newer ack sets do not exist.
     """
     if stats.cursor_ledger == "none":
         # A crash leaves the record in the metadata store unchanged. A close loses no ack set if the broker

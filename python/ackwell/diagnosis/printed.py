@@ -144,7 +144,7 @@ def _message(text: str) -> dict[str, Any]:
 
 
 def _encoded(message: Any) -> Iterator[bytes]:
-    """Encode a cursor that a tool printed as text. Yield its bytes as the metadata store contains them."""
+    """Encode a cursor that a tool printed as text. Yield the bytes that the metadata store has for it."""
     from ackwell import ManagedCursorInfo, PositionInfo
 
     try:

@@ -1,4 +1,6 @@
-"""Write a checkup, or holes, as Prometheus text for the textfile collector of the node exporter.
+"""Write a checkup or a list of holes as Prometheus text.
+
+The textfile collector of the node exporter reads this text.
 
 Names follow Prometheus' conventions: a prefix and base units. A value that can decrease is a gauge. A number
 of messages is an interval, so it has two samples, `_min` and `_max`. An unknown upper bound is `+Inf`.
@@ -144,7 +146,7 @@ def _families(checkup: Checkup) -> Iterator[tuple[str, str, list[Sample]]]:
 
 
 def _is_healthy(diagnosis: Diagnosis) -> bool:
-    """Return whether the findings show no sign that the cursor is closed or not written."""
+    """Return False if the findings show that the cursor is closed, or that it is not written."""
     codes = {reason.code for reason in diagnosis.reasons} | {diagnosis.delivery.reason}
     return not codes & {"cursor-not-written", "cursor-not-open"}
 

@@ -1,4 +1,4 @@
-"""Suggest remedies against the loss of acknowledgments; settings only if they reduce the loss."""
+"""Suggest remedies against the loss of acknowledgments. Settings are suggested only if they reduce it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ STATE_THE_SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """A change of settings (`name=value`), or an action without a change; `text` describes the remedy."""
+    """A suggestion for an operator: an action, or a change of settings. `settings` is empty for an action."""
 
     text: str
     """The description, in which `{topic}` and `{subscription}` are placeholders for the names."""
@@ -59,7 +59,7 @@ class Remedy:
 
 
 def record_remedies(stats: SubscriptionStats, usage: Sequence[LimitUsage]) -> Iterator[Remedy]:
-    """Yield the remedies if the record of a close is near the limit of the metadata store."""
+    """Yield the remedies if the record that a close writes is near the limit of the metadata store."""
     if not any(each.setting == NODE_LIMIT and each.is_near for each in usage):
         return
     if stats.cursor_ledger != "open":

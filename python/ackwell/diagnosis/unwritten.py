@@ -7,9 +7,9 @@ write fails and the state is not `Open`. The write of an acknowledgment is there
 these times have passed since the acknowledgment (`written_after_ms`).
 
 `NoLedger` is the state of a cursor that was only read since the topic was loaded. It is also the state of a
-cursor whose ledger cannot be created or written. Its acknowledgments are then in memory only. The counters of
-delivered and unacknowledged messages distinguish these two cases. Two dumps prove a delayed write if
-an entry was acknowledged between them, but the cursor ledger did not grow.
+cursor whose ledger cannot be created or written. In this second case, the acknowledgments are in memory only.
+The counters of delivered and unacknowledged messages distinguish these two cases. Two dumps prove a delayed
+write if an entry was acknowledged between them, but the cursor ledger did not grow.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ def unwritten(
     """Return the maximum number of entries whose acknowledgment is not written yet; None if unbounded.
 
     An acknowledgment is certainly written when its age exceeds `written_after_ms`. If all acknowledgments are
-    older, the result is 0. Otherwise, if the dump `before` is older, the result is the number of entries
-    acknowledged since this dump. This requires that all states since then were within the limits, and that
-    the cursor did not move back (a move back closes the consumers).
+    older than that, the result is 0. Otherwise, if the dump `before` is older than that, the result is the
+    number of entries that were acknowledged since this dump. For this, all states since the dump must have
+    been within the limits, and the cursor must not have moved back. A move back closes the consumers, so the
+    dumps must show the same consumers.
     """
     if stats.cursor_state not in (None, "Open") or DumpPart.WRITES in stats.unknown:
         return None
@@ -80,7 +81,7 @@ def unwritten(
 
 
 def written_after_ms(settings: BrokerSettings) -> int:
-    """Return the age in ms from which an acknowledgment is written if the cursor is still `Open`."""
+    """Return an age in ms. An older acknowledgment is certainly written if the cursor is still `Open`."""
     return _sent_after_ms(settings) + ATTEMPTS * 1_000 * settings.bookkeeper_client_timeout_seconds
 
 
@@ -253,10 +254,10 @@ def _sign(stats: SubscriptionStats) -> str:
 
 
 def _switching_ms(before: SubscriptionStats | None, now: SubscriptionStats) -> int | None:
-    """Return the time between two dumps if the cursor was not written between them, else None.
+    """Return the time in ms between two dumps. None if the cursor was written between them.
 
-    The caller has checked that the state of the cursor in `now` is `SwitchingLedger`. The state in `before`
-    is then the same.
+    The caller has checked that the state of the cursor in `now` is `SwitchingLedger`. If the cursor was not
+    written, the state in `before` is also `SwitchingLedger`.
     """
     if before is None or before.time_ms is None or now.time_ms is None or not _is_same_ledger(before, now):
         return None
@@ -264,7 +265,7 @@ def _switching_ms(before: SubscriptionStats | None, now: SubscriptionStats) -> i
 
 
 def _is_same_ledger(before: SubscriptionStats, now: SubscriptionStats) -> bool:
-    """Return whether, between two dumps, the topic was not reloaded and the cursor was not written."""
+    """Return False if the topic was reloaded or the cursor was written between two dumps, else True."""
     first, second = (
         (
             stats.ledger_sizes[-1].ledger_id if stats.ledger_sizes else None,

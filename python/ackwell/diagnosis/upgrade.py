@@ -7,8 +7,8 @@ two moves, the second close writes to the metadata store, because the cursor led
 load.
 
 The doctor (`ackwell.diagnosis.doctor`) makes all predictions, with the settings of both brokers. To decide
-whether a change of a rule or a default matters, only this change is undone. It matters if the prediction then
-differs.
+whether a change of a rule or a default matters, the prediction is repeated without this change. The change
+matters if the two predictions differ.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class BrokerUpgrade:
     source: JudgedBroker
     target: JudgedBroker
     removed: Mapping[str, str]
-    """Maps settings that the new release does not have to their values, if these are not the defaults."""
+    """Maps each setting that the new release does not have to its value. Default values are omitted."""
 
     @classmethod
     def of(
@@ -327,7 +327,7 @@ class _Prediction(NamedTuple):
     def of(
         cls, stats: SubscriptionStats, loaded: SubscriptionStats, settings: BrokerSettings, version: str
     ) -> _Prediction:
-        """Predict the outcome; `loaded` is the state after a load, without an acknowledgment since then."""
+        """Predict for two states: `stats`, and the state `loaded` after a load without an acknowledgment."""
         usage = list(ledger_list_usage(stats, settings))
         losses: list[RestartLoss] = []
         if stats.durable and stats.shows_acknowledgments:
@@ -346,9 +346,9 @@ class _Prediction(NamedTuple):
         )
 
     def improves(self, other: _Prediction) -> bool:
-        """Return whether no loss is greater and no limit nearer than in `other`, and one is better.
+        """Return whether at least one loss or limit is better than in `other`, and none is worse.
 
-        The delivery must be equal.
+        The delivery must be the same in both predictions.
         """
         return (
             self.delivery == other.delivery
@@ -363,7 +363,7 @@ class _Prediction(NamedTuple):
 def _changes_that_matter(
     stats: SubscriptionStats, loaded: SubscriptionStats, upgrade: BrokerUpgrade
 ) -> tuple[tuple[UpgradeChange, ...], frozenset[UpgradeChange]]:
-    """Return the changes that affect a restart or the delivery after the upgrade, and the improvements."""
+    """Return the changes that affect restarts or the delivery, and the changes among them that improve it."""
     if stats.overview is not None:
         return (), frozenset()
     version = upgrade.target.version
@@ -378,9 +378,10 @@ def _changes_that_matter(
 def _after(
     stats: SubscriptionStats, loaded: SubscriptionStats, target: JudgedBroker
 ) -> tuple[Diagnosis, Diagnosis]:
-    """Diagnose the new broker twice: with an acknowledgment since the load of the topic, and without one.
+    """Diagnose the subscription on the new broker in two states.
 
-    `stats` is the state in the first case, and `loaded` is the state in the second case.
+    `stats` is the state if a message was acknowledged after the load of the topic. `loaded` is the state if
+    no message was acknowledged after the load.
     """
     settings, version, assumed = target.settings, target.version, target.assumed_settings
     return (
@@ -442,7 +443,7 @@ class UpgradeCheck:
 
     @property
     def removed(self) -> Mapping[str, str]:
-        """Maps settings that the new release does not have to their values, if these are not the defaults."""
+        """Maps each setting that the new release does not have to its value. Default values are omitted."""
         return {name: value for upgrade in self.upgrades for name, value in upgrade.removed.items()}
 
     @property
@@ -452,7 +453,7 @@ class UpgradeCheck:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Settings of the new brokers, as `name=value`, that are suggested for any of the subscriptions."""
+        """Settings of the new brokers, as `name=value`, that are suggested for at least one subscription."""
         largest: dict[str, str] = {}
         for assignment in dict.fromkeys(s for each in self.subscriptions for s in each.settings):
             name, _, value = assignment.partition("=")

@@ -58,7 +58,10 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveEffect:
-    """The effect of a move. `before` and `after` are the wholly acknowledged entries before and after it."""
+    """The effect of a move.
+
+    `before` has the wholly acknowledged entries before the move, and `after` those after the move.
+    """
 
     topic: str
     subscription: str
@@ -169,7 +172,10 @@ def _next_to_read(ledgers: Ledgers, to: Position) -> Position:
 
 
 def _note(ledgers: Ledgers, move: Move) -> str:
-    """Return a text about the effect of a position at which the topic has no entry; empty if it has one."""
+    """Return a text about the effect of the move if the topic has no entry at the position of the move.
+
+    Return an empty text if the topic has this entry.
+    """
     to, last = move.position, ledgers.last_position
     if to is None or last is None or (to.entry_id >= 0 and ledgers.contains(*to)):
         return ""
@@ -189,9 +195,10 @@ def _note(ledgers: Ledgers, move: Move) -> str:
 
 
 def _search_note(ledgers: Ledgers, last: Position | None, after: PositionRangeSet) -> str:
-    """Return a text if the broker's search during an expiry up to `last` ends early, else an empty text.
+    """Return a text if an expiry up to `last` does not acknowledge all entries up to `last`.
 
-    `after` is the set of acknowledged entries after the expiry.
+    The reason is that the broker's search for the last expired entry ends early. Otherwise, return an empty
+    text. `after` is the set of acknowledged entries after the expiry.
     """
     left = 0 if last is None else (acknowledged(ledgers, last, type(after)()) - after).cardinality
     if not left:
@@ -203,7 +210,7 @@ def _search_note(ledgers: Ledgers, last: Position | None, after: PositionRangeSe
 
 
 def _is_same_topic(then: Mapping[int, int], now: Mapping[int, int]) -> bool:
-    """Return whether the ledgers `now` can belong to the topic that earlier had the ledgers `then`.
+    """Return whether the topic with the ledgers `now` can be the topic that earlier had the ledgers `then`.
 
     The id of a ledger is unique in a cluster. A broker may have deleted the first ledgers and empty ledgers.
     """
@@ -234,7 +241,7 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
     """Compare a prediction (`MoveEffect.to_json`) with the subscription after the move.
 
     Return the result, and sentences with the numbers of entries. Call this soon after the move. If consumers
-    have already acknowledged all returned entries again, the result is wrongly that the move did not happen.
+    have already acknowledged all returned entries again, the result is `NO` although the move took place.
     Raises `StatsError` if the prediction is malformed.
     """
     from ackwell import PositionRangeSet

@@ -40,7 +40,7 @@ ROW_HEIGHT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The entries of several ledgers, arranged as one line. An offset on the line counts entries from 0."""
+    """The entries of several ledgers as one line. An entry's offset is the number of entries before it."""
 
     ledger_ids: Int64s
     first: Int64s
@@ -69,9 +69,9 @@ class Line:
 
     @classmethod
     def within(cls, ranges: PositionRangeSet) -> Line:
-        """Return a line of all ledgers in the ranges.
+        """Return a line of the ledgers that have entries in the ranges.
 
-        Each ledger is on the line from its first entry in the ranges to its last entry in the ranges.
+        The line has the entries of each ledger from its first to its last entry in the ranges.
         """
         spans: dict[int, tuple[int, int, int]] = {}
         for ledger_id, lower, upper in zip(*(each.tolist() for each in ranges.to_arrays()), strict=True):
@@ -206,7 +206,7 @@ def html(line: Line, ranges: PositionRangeSet) -> str:
 
 
 def rows_of_blocks(line: Line, ranges: PositionRangeSet) -> Iterator[tuple[str, str]]:
-    """Yield the name of each row, and a text of block characters that show the acknowledged shares."""
+    """Yield the name of each row and its block characters, which show the share of acknowledged entries."""
     starts, runs = line.row_starts, line.runs(ranges)
     widest = int(np.diff(starts).max(initial=1))
     for name, start, end in zip(line.row_names, starts[:-1].tolist(), starts[1:].tolist(), strict=True):
@@ -224,9 +224,10 @@ def blocks(share: NDArray[np.float64]) -> str:
 
 
 def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) -> NDArray[np.float64]:
-    """Return for each bin the share of its entries that are in runs. Successive `edges` delimit the bins.
+    """Return one share per bin: the number of its entries that belong to a run, divided by its width.
 
-    Run `i` is from `left[i]` to `right[i]`. The runs must be sorted and must not touch each other.
+    A bin is between two successive `edges`. Run `i` is from `left[i]` to `right[i]`. The runs must be sorted
+    and must not touch each other.
     """
     marks = np.empty(2 * len(left) + 1, np.float64)
     totals = np.zeros(2 * len(left) + 1, np.float64)
@@ -242,8 +243,8 @@ def covered(left: Int64s, right: Int64s, edges: NDArray[np.float64] | Int64s) ->
 def _stacked(layers: Iterable[Layer], edges: Int64s) -> Iterator[Layer]:
     """Convert each layer to a layer with one run per bin.
 
-    The height of a run is the share of the bin's entries that are in the original layer. In each bin, the
-    runs of the layers are one above the other.
+    The height of a run is the share of the bin's entries that are in the original layer. The runs of
+    different layers in the same bin are stacked one above the other.
     """
     bottom = np.zeros(len(edges) - 1)
     for layer in layers:
