@@ -82,5 +82,8 @@ def native_engine() -> Engine:
 
 
 def engine_named(name: str) -> Engine:
-    """Return the engine whose module has this name. Copying and unpickling of objects call this function."""
+    """Return the engine whose module has this name.
+
+    Python calls this function when an object of the engine is copied or unpickled.
+    """
     return cast("Engine", import_module(name))

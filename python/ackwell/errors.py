@@ -138,9 +138,9 @@ class NewerVersionError(CorruptStateError):
 
 
 class StatsError(AckwellError):
-    """A broker's statistics that cannot be used, from an answer of the broker or from a file.
+    """Statistics of a broker that cannot be used. They come from an answer of the broker or from a file.
 
-    `source` is the URL or the file. `reason` is the message without the source.
+    `source` is the URL of the answer, or the file. `reason` is the message without the source.
     """
 
     def __init__(self, message: str, source: str) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LossReport:
-    """The acknowledgments that an encoded state omits. As a boolean, the report is false if there are none.
+    """The acknowledgments that an encoded state omits. `bool(report)` is False if nothing is omitted.
 
     If the encoded state is loaded, all messages in this report are redelivered.
     """

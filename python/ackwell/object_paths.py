@@ -118,7 +118,7 @@ class ObjectPath:
         return False
 
     def rglob(self, pattern: str) -> Iterator[ObjectPath]:
-        """Yield the objects under the folder whose name matches a pattern, in order of their keys."""
+        """Yield each object in the folder or its subfolders if its name matches a pattern, ordered by key."""
         start = len(_filesystem(self.root)[1]) + 1
         for info in sorted(self._list(), key=lambda info: str(info.path)):
             if info.is_file and fnmatchcase(info.base_name, pattern):

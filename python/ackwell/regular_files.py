@@ -39,7 +39,7 @@ _limit: Final = ContextVar("input_bytes_max", default=INPUT_BYTES_MAX)
 
 
 def limit_input(max_bytes: int) -> None:
-    """Set the size limit of files that are read as a whole, in bytes. It applies in the current context."""
+    """Set the maximum size in bytes of a file that is read as a whole. It applies to the current context."""
     _limit.set(max_bytes)
 
 

@@ -35,9 +35,9 @@ meant."""
 
 
 def full_release(version: str) -> str:
-    """Return the release that a version means: for a known minor version its last known release.
+    """Return the last known release of a minor version such as `5.0`.
 
-    Any other version is returned unchanged.
+    If the version is not a known minor version, return it unchanged.
 
     >>> full_release("5.0"), full_release("4.2.5"), full_release("3.3")
     ('5.0.1', '4.2.5', '3.3')

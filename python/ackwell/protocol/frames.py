@@ -2,8 +2,8 @@
 
     total size, int32 · command size, int32 · the command · the payload, for SEND and MESSAGE
 
-Both sizes are big-endian. The total size is the number of bytes after it. A `FrameReader` never stores more
-than one frame of the maximum size, plus the bytes that arrived together with its end.
+Both sizes are big-endian. The total size is the number of bytes after it. A `FrameReader` stores at most one
+frame of the maximum size, and the bytes that were received together with the end of this frame.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class FrameReader:
 
     @property
     def unfinished_sizes(self) -> FrameSizes | None:
-        """The sizes that the incomplete frame starts with; None if they have not arrived."""
+        """The two sizes at the start of the incomplete frame; None if they have not arrived."""
         if len(self._rest) < 8:
             return None
         size, command_bytes = unpack_from(self._rest)
@@ -158,7 +158,7 @@ class FrameReader:
     def _discard(self, data: bytes, discarded_bytes: int) -> tuple[Frame | None, bytes]:
         """Add received bytes to the incomplete frame, whose payload is discarded.
 
-        Return the frame, or None if it is still incomplete, and the bytes after the frame.
+        Return the frame and the bytes after it. If the frame is still incomplete, return None and no bytes.
         """
         rest = self._rest
         rest += data

@@ -47,7 +47,7 @@ log = logging.getLogger("ackwell.recording")
 
 
 class EntryPayload(NamedTuple):
-    """An entry that becomes a line of the payload file, with the bytes of the entry."""
+    """The position and the bytes of an entry. They become one line of the payload file."""
 
     topic: str
     position: tuple[int, int]
@@ -236,7 +236,7 @@ class EventFiles:
 
 
 def _complete_parquet(folder: Path) -> None:
-    """Complete the replacement of JSON lines by Parquet files that an earlier run did not finish."""
+    """Repair a folder in which a recording was killed while it replaced JSON lines by a Parquet file."""
     for hidden in folder.glob(f"_events-*{PARQUET_SUFFIX}"):
         if (folder / hidden.name[1:]).with_suffix(".jsonl").exists():
             # The Parquet file may be incomplete. The file of JSON lines has all its events.

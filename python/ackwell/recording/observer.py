@@ -78,8 +78,8 @@ class SentMessage(NamedTuple):
 class ConnectionObserver:
     """The observer of one connection. It reads the frames of both directions in order.
 
-    The observer calls `ask` to send a request of the proxy to the `upstream` broker. `from_broker` returns
-    the frames to forward to the client: it removes the answers to the requests of the proxy, and delays the
+    The observer calls `ask` to send the proxy's own requests to the broker `upstream`. `from_broker` returns
+    the frames to forward to the client. It removes the answers to the proxy's own requests. It delays the
     answer to a SUBSCRIBE until the position of the subscription is known.
     """
 
@@ -125,9 +125,10 @@ class ConnectionObserver:
     def broker_lost(self) -> None:
         """Record that the connection to the broker was lost.
 
-        The broker may have crashed and lost recorded acknowledgments. So the positions of the connection's
-        subscriptions count as unknown, and are requested again when consumers connect. If the proxy has no
-        other connection to the broker, this applies to every subscription that was opened on the broker.
+        The broker may have crashed and lost recorded acknowledgments. The positions of the connection's
+        subscriptions are therefore unknown from now on. They are requested again when consumers connect. If
+        the proxy has no other connection to the broker, this applies to every subscription that was opened on
+        the broker.
         """
         lost = {(each.topic, each.subscription) for each in self._consumers.values()}
         if not self.upstream.connections:
@@ -140,9 +141,10 @@ class ConnectionObserver:
             )
 
     def broker_back(self) -> None:
-        """Record a gap if subscriptions were opened on the broker before this connection.
+        """Record a gap if subscriptions were opened on the broker over earlier connections.
 
-        The proxy then had no connection to the broker for some time, and the broker may have restarted.
+        These connections are closed now. So the proxy had no connection to the broker for some time, in
+        which the broker may have restarted.
         """
         if self.upstream.opened:
             self._recording.record_gap("whether the broker restarted while no connection to it existed")

@@ -222,7 +222,8 @@ class ProxiedConnection:
     def from_broker(self, given: Frame) -> None:
         """Queue a frame of the broker for the client.
 
-        If the observer may delay or remove the frame, or an address in it changes, observe it before.
+        If the observer may delay or remove the frame, or if the proxy replaces an address in it, the frame is
+        observed before it is queued.
         """
         if self._readdressing is not None:
             # The proxy is opening a port for the address in an earlier frame. To keep the order, this frame

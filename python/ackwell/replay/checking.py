@@ -82,7 +82,10 @@ _TIMES: Final = tuple(name for name in table_schemas.EVENT_COLUMNS if name.endsw
 
 
 def _explained(flaw: table_schemas.ColumnFlaw, others: Mapping[str, str]) -> tuple[str, str]:
-    """Return the problem and its remedy. `others` maps the lower-case names of unknown columns to names."""
+    """Return the problem of a column, and the remedy.
+
+    `others` contains the file's unknown columns. It maps the lower-case form of each name to the name.
+    """
     if not flaw.found:
         like = get_close_matches(flaw.column.name, others, 1)
         return "is missing", f"rename {others[like[0]]!r} to it" if like else f"add it: {flaw.column.comment}"
@@ -105,7 +108,7 @@ def _of_line(error: EventError) -> Problem:
 def _lines(path: AnyPath) -> Iterator[Problem]:
     """Yield a problem for each of the first `LINES` invalid lines of a trace.
 
-    If there are more invalid lines, the last problem has their number.
+    If the trace has more invalid lines, yield one more problem that states how many.
     """
     # Store no errors, because the frames of their tracebacks refer to the whole lines.
     first: list[Problem] = []

@@ -124,7 +124,7 @@ class BatchReader:
         return numbers_of(names, column.fill_null(texts_of([""])[0]) if column.null_count else column), names
 
     def _many_codes(self, name: str, column: pa.DictionaryArray, names: Any) -> NDArray[np.int32]:
-        """Return the number in `names` of each row's text. A null gets the number of the empty text."""
+        """Convert the text of each row to its number in `names`. A null gets the number of the empty text."""
         known = self._numbers.get(name)
         if known is None or not _share_memory(known[0], column.dictionary):
             numbers = np.append(numbers_of(names, column.dictionary), np.int32(names.number("")))
@@ -163,9 +163,10 @@ class BatchReader:
         return self._texts(batch, "transaction", constants)
 
     def _codes(self, name: str, column: pa.Array, null: Any) -> tuple[NDArray[np.int32] | None, list[Any]]:
-        """Return the code of each row, and the list of texts. A code is the index of the row's text.
+        """Return the code of each row, and the list of texts. A code is an index in this list.
 
-        If the column has nulls, the value `null` is added to the list for them.
+        If a row is null, the value `null` is the last item of the list, and the row has its code. If no row
+        is null and the list has only one text, None is returned instead of the codes.
         """
         encoded = _encoded(column)
         known, names, names_and_null = self._known.get(name, (None, [], []))
@@ -199,8 +200,8 @@ def _encoded(column: pa.Array) -> pa.DictionaryArray:
 def ndarray_of(column: pa.Array) -> NDArray[Any]:
     """Return an Arrow array of integers as a NumPy array, without a copy. The array must not contain nulls.
 
-    PyArrow's `to_numpy` is not used, because it imports pandas if pandas is installed. The import takes a
-    second. `array_of` avoids `pa.array` for the same reason.
+    PyArrow's `to_numpy` is not used, because it imports pandas if pandas is installed. This import takes
+    about one second. `array_of` avoids `pa.array` for the same reason.
     """
     dtype = np.dtype(str(column.type))
     data = column.buffers()[1]
@@ -347,7 +348,7 @@ def fold_batches(
 
 
 def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
-    """Return the number in `names` of each row's text. Texts that are not in `names` get new numbers.
+    """Convert the text of each row to its number in `names`. A text that is not in `names` is added to it.
 
     The column must not contain nulls.
     """
@@ -365,7 +366,7 @@ def numbers_of(names: Any, column: pa.Array) -> NDArray[np.int32]:
 
 
 def pairs_of(fold: Fold, batch: pa.RecordBatch) -> Ints:
-    """Return for each row the number of its (topic, subscription) pair in the fold."""
+    """Return an array: for each row, the number that its (topic, subscription) pair has in the fold."""
     return fold.pairs(
         numbers_of(fold.topics, batch.column("topic")),
         numbers_of(fold.subscriptions, batch.column("subscription")),

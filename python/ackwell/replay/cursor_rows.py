@@ -1,4 +1,4 @@
-"""The cursors of a fold, as columns in parts of some MB or as rows to print, without `Cursor` objects."""
+"""The cursors of a fold without `Cursor` objects: as columns, in parts of some MB, or as rows to print."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 
 def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, Any], dict[int, str]]]:
-    """Yield the cursors of pairs in parts of some MB. `order` has the pairs in the wanted order.
+    """Yield the cursors of subscriptions as columns, in parts of some MB. `order` has the pairs to yield.
 
-    A pair is the number of a (topic, subscription). Pairs without a subscription are skipped. Each item has
-    the pairs of the part, their columns from `Partials.cursors`, and a map from row to error.
+    A pair is the number of a (topic, subscription). Pairs without a subscription are skipped. Each part is
+    yielded as three values: its pairs, the columns of their cursors (from `Partials.cursors`), and a map from
+    the row of an invalid subscription to its error.
     """
     settings, wrong = fold.settings()
     whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]

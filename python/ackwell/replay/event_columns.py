@@ -35,8 +35,8 @@ class Texts(Protocol):
 class Columns(NamedTuple):
     """Events as columns. A column of integers is an int64 array with `NULL` for null.
 
-    A column of texts is a pair. The first item has the code of each row, the second the text of each code.
-    The first item is None if each row has code 0.
+    A column of texts is a pair `(codes, texts)`. `codes` has one code for each row, and `texts[code]` is the
+    text of the row. If `codes` is None, each row has code 0.
     """
 
     topics: tuple[NDArray[np.int32] | None, Texts]
@@ -64,7 +64,7 @@ class Columns(NamedTuple):
         return self if rows >= len(self.ledger_ids) else self.take(slice(rows))
 
     def take(self, rows: slice | Ints) -> Columns:
-        """Return the given rows. The numbers must ascend. A slice is returned without a copy."""
+        """Return the rows with the given numbers, which must ascend. A slice is returned without a copy."""
 
         def selected(values: Any) -> Any:
             return None if values is None else values[rows]
@@ -162,7 +162,7 @@ def columns_of(events: Sequence[Event]) -> Columns:
 
 
 def codes_of(codes: tuple[NDArray[np.int32] | None, Any], count: int) -> NDArray[np.int32]:
-    """Return the code of each row of a column of texts that has `count` rows."""
+    """Return an array with the code of each row. `codes` is a column of texts with `count` rows."""
     return np.zeros(count, np.int32) if codes[0] is None else codes[0]
 
 

@@ -1,7 +1,7 @@
 """The event schema, shared by traces in JSON lines, Parquet files and Spark rows.
 
 An event records, for example, that a message was published, dispatched or acknowledged. It concerns one
-subscription, or a topic with all its subscriptions. The subscription of an event of a topic is empty.
+subscription, or a topic with all its subscriptions. In the second case, its field `subscription` is empty.
 `Event` lists the fields and `Kind` the kinds. A Parquet file or a DataFrame has a column for each field. A
 JSON line is an object with a key for each field. The keys are ackwell's names, or the short names of recorded
 traces (`t`, `ev`, `c`, `l`, `e`, `bi`, `rc`, `sub`).
@@ -209,7 +209,7 @@ class Effect(NamedTuple):
 
     @property
     def of_topic(self) -> bool:
-        """Whether an event of this kind may have an empty subscription, and then concerns the whole topic."""
+        """Whether an event of this kind may concern a whole topic. Its field `subscription` is then empty."""
         return self.action not in _NEED_SUBSCRIPTION
 
     @property

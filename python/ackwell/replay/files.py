@@ -64,8 +64,9 @@ def event_files(sources: Iterable[str | AnyPath]) -> list[AnyPath]:
 def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
     """Raise `EventError` for a hidden file of JSON lines if the Parquet file of the same name is missing.
 
-    A recording hides its JSON lines when it replaces them by a Parquet file. If it is killed in between, its
-    events are in hidden files only, and a replay would skip them.
+    A recording hides its file of JSON lines, and then adds a Parquet file with the same events. If the
+    recording is killed between these two steps, the events are only in the hidden file. A replay would skip
+    them.
     """
     for lines in paths:
         if not (lines.name.startswith("_events-") and lines.name.endswith(".jsonl")):
@@ -76,7 +77,7 @@ def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
 
 
 def _refuse_other_kinds(path: AnyPath) -> None:
-    """Raise `EventError` if the content of a file without an event suffix shows that it has no events."""
+    """Raise `EventError` for a file without an event suffix if its content is of another kind."""
     if path.name.endswith(EVENT_SUFFIXES):
         return
     kind = file_kind(path)
@@ -94,8 +95,9 @@ def read_events(
 ) -> Iterator[Event]:
     """Read the events of files and folders in order. `on_file` is called with each file before it is read.
 
-    Reading JSON lines needs the memory of one event. All Parquet files are read together, when the turn of
-    the first one comes. `parquet_events` describes their order and the memory. Parquet needs `pyarrow`.
+    A file of JSON lines needs memory for only one event. All Parquet files are read together, in the place of
+    the first Parquet file. `parquet_events` describes the order of their events and the needed memory.
+    Parquet needs `pyarrow`.
     """
     files = event_files(sources)
     parts = [path for path in files if path.suffix == PARQUET_SUFFIX]
@@ -158,7 +160,7 @@ def fold_files(
 
 
 def fold_twice(read: Callable[[], Iterator[Columns]], begin: Callable[[Fold], None] = lambda _: None) -> Fold:
-    """Fold events that are in any order. `read` is called twice: to find the resets, and to fold."""
+    """Fold events that are in any order. `read` is called first to find the resets, then again to fold."""
     fold = Fold(find_resets(read), ordered=False, whole=True)
     begin(fold)
     for columns in read():

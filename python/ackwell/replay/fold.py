@@ -39,11 +39,12 @@ ACTIONS: Final = {kind.value: effect.action for kind, effect in EFFECTS.items()}
 class Fold:
     """The partials of many subscriptions.
 
-    A partial is the state of one subscription after some of its events. `resets` contains the resets of all
-    events; None means that they are not known before the first event. With `ordered`, each partial keeps the
-    order of its acknowledgments, because a seek that is read later needs it. If `resets` is given, every seek
-    is known, so `ordered` may be False. `whole` states that this fold receives all events. Acknowledgments in
-    transactions then wait for their commit, and the caller must call `end` before it requests cursors.
+    A partial is the state of one subscription after some of its events. `resets` contains all resets, such as
+    seeks; None means that they are not known before the first event. With `ordered`, each partial keeps the
+    order of its acknowledgments, because a seek that is read later needs this order. If `resets` is given,
+    every seek is known, so `ordered` may be False. `whole` states that this fold receives all events.
+    Acknowledgments in transactions then wait for their commit, and the caller must call `end` before it
+    requests cursors.
     """
 
     def __init__(
@@ -169,10 +170,11 @@ class Fold:
     def _resolve(
         self, columns: Columns, topics: Codes, subscriptions: Codes, kinds: Codes, *, ends: bool
     ) -> Codes:
-        """Replace the action of acknowledgments whose transaction is not committed; return the new `kinds`.
+        """Replace the action of each acknowledgment whose transaction is not yet committed.
 
-        A fold of all events has no action for them, and keeps them until it reads the commit. `ends` states
-        that no commit follows. They are then void.
+        Return the new `kinds`. If this fold receives all events, such an acknowledgment has no effect yet: it
+        is kept until the fold reads the commit. With `ends`, no commit follows, so these acknowledgments are
+        void.
         """
         assert columns.transactions is not None
         transactions = columns.transactions[0], self._transactions.of(columns.transactions[1])
@@ -196,7 +198,7 @@ class Fold:
         return codes, np.append(actions, np.int32(what))
 
     def end(self) -> bool:
-        """Fold the waiting acknowledgments whose transaction has been committed since they were read.
+        """Fold the waiting acknowledgments whose transaction is committed by now.
 
         Return whether any of these rows was not an event. The caller may feed more events and commits later.
         """
@@ -227,9 +229,9 @@ class Fold:
         self._partials.start(self.pair(name), info, list(ledgers))
 
     def pairs(self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]) -> Ints:
-        """Return for each row the number of its (topic, subscription).
+        """Return an array: for each row, the number of its (topic, subscription) pair.
 
-        `topics` and `subscriptions` have the numbers of each row's topic and subscription.
+        `topics` has the number of each row's topic, and `subscriptions` the number of its subscription.
         """
         self._begin()
         pairs: Ints = self._partials.pair_many(topics, subscriptions)
@@ -289,9 +291,9 @@ class Fold:
                 )
 
     def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
-        """Return two maps: from pair to broker settings, and from pair to the error in its settings.
+        """Return two maps: from pair to broker settings, and from pair to the error in the settings.
 
-        A pair is the number of a (topic, subscription). The error is that the settings are not JSON.
+        A pair is the number of a (topic, subscription). Settings that are not JSON are an error.
         """
         settings, errors = {}, {}
         parsed: dict[str, Any] = {}
@@ -322,14 +324,14 @@ class Fold:
 
 
 class _Numbers:
-    """A converter of the texts in one column to their numbers in `names`."""
+    """Converts the texts of one column to numbers. `names` contains the number of each known text."""
 
     def __init__(self, names: Any) -> None:
         self.names = names
         self._last: tuple[Texts | None, NDArray[np.int32]] = None, np.empty(0, np.int32)
 
     def of(self, texts: Texts) -> NDArray[np.int32]:
-        """Return the number of each text.
+        """Convert each text to its number.
 
         If `texts` is the same object as in the last call, only the texts that were added to it are looked up.
         """
@@ -346,7 +348,7 @@ class _Numbers:
 
 
 def _join(ours: Any, theirs: Any) -> NDArray[np.int32]:
-    """Add the names in `theirs` to `ours`. Return the number in `ours` of each name in `theirs`."""
+    """Add the names in `theirs` to `ours`. Return the numbers in `ours` of all names in `theirs`."""
     offsets, data = theirs.to_arrays()
     numbers: NDArray[np.int32] = ours.number_many(offsets, np.frombuffer(data, np.uint8))
     return numbers
@@ -355,7 +357,7 @@ def _join(ours: Any, theirs: Any) -> NDArray[np.int32]:
 def cursor_settings(settings: dict[str, Any]) -> CursorSettings:
     """Return the cursor settings that follow from the broker settings of a `meta` event.
 
-    If the settings do not contain it, acknowledgment of parts of batches is enabled, as in Pulsar 4.2.
+    Acknowledgment of parts of batches is enabled unless the broker settings disable it, as in Pulsar 4.2.
     """
     value = str(settings.get("acknowledgmentAtBatchIndexLevelEnabled", True)).lower()
     return CursorSettings(batch_index_acks=value != "false")

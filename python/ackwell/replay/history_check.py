@@ -93,9 +93,10 @@ class _WaitingMessages:
         heappush(self.heap, position)
 
     def first(self, before: Position, until_ms: int | None) -> Position | None:
-        """Return the lowest waiting position before `before` that was returned not later than `until_ms`.
+        """Return the lowest position of a waiting message that meets two conditions, or None.
 
-        If `until_ms` is None, the time is not compared. Return None if there is no such position.
+        The position must be less than `before`. The message must have been returned at `until_ms` or earlier;
+        if `until_ms` is None, this second condition does not apply.
         """
         while self.heap and self.heap[0] not in self.since_ms:
             heappop(self.heap)
