@@ -84,6 +84,6 @@ def native_engine() -> Engine:
 def engine_named(name: str) -> Engine:
     """Return the engine whose module has this name.
 
-    Python calls this function when an object of the engine is copied or unpickled.
+    ackwell's objects call this function when they are copied or unpickled.
     """
     return cast("Engine", import_module(name))

@@ -168,7 +168,7 @@ def _named_as(found: dict[Name, SubscriptionStats], other: Iterable[Name]) -> di
 
 
 def _some(names: Iterable[Name]) -> str:
-    """Return a text with the first three names and the number of the other names."""
+    """Return a text with the first three names. If there are more names, it states how many."""
     each = [f"{subscription!r} of {topic}" for topic, subscription in sorted(names)]
     return ", ".join(each[:3]) + (f" and {len(each) - 3:,} more" if len(each) > 3 else "") or "none"
 

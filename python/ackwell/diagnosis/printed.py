@@ -92,7 +92,7 @@ def _dumps(text: str) -> Iterator[PrintedValue]:
 def _row_bytes(text: str) -> bytes:
     """Return the bytes in a row of a hex dump.
 
-    Two or more blanks end the bytes, except two blanks in the middle of a row.
+    The bytes end at two or more blanks. Two blanks in the middle of a row do not end the bytes.
     """
     found = bytearray()
     for group in _BYTES.finditer(text):

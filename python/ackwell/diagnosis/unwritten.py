@@ -229,9 +229,9 @@ def _acked(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds:
 
 
 def _sign(stats: SubscriptionStats) -> str:
-    """Return the proof, as a sentence, that a whole entry was acknowledged since the topic was loaded.
+    """Return a sentence if the dump proves that a whole entry was acknowledged after the topic was loaded.
 
-    If the dump contains no proof, return an empty text.
+    The sentence is the proof. If the dump does not prove this, return an empty text.
     """
     if stats.mark_delete_moved_ms is not None:
         return "the mark-delete position has moved since the topic was loaded"

@@ -184,7 +184,7 @@ def frame(command: bytes, payload: bytes = b"") -> bytes:
 
 
 def encode(type: int, message: Any) -> bytes:  # noqa: A002  # the name of the field
-    """Encode a command as a `BaseCommand`: its type, and the message in the field with the same number."""
+    """Encode a command as a `BaseCommand`. The message is in the field whose number is the type."""
     body: bytes = message.SerializeToString()
     return b"".join((b"\x08", varint(type), varint(type << 3 | _BYTES), varint(len(body)), body))
 
@@ -245,7 +245,7 @@ def decode(command: bytes) -> DecodedCommand:
 
 @cache
 def _commands() -> dict[int, tuple[str, str]]:
-    """Return the field of `BaseCommand` and the name of the message, for each command type."""
+    """Map each command type to the name of its field in `BaseCommand` and the name of its message."""
     rows = (row.split(":") for row in dict(messages.table())["BaseCommand"])
     named = {int(number): (name, kind) for number, name, kind in rows}
     return {each: named[each] for each in CommandType}
