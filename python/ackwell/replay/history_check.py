@@ -148,8 +148,8 @@ class _History:
     def begin(self, acked_up_to: tuple[int, ...]) -> None:
         """Restart the history at a point where no message is delivered.
 
-        The messages up to the position `acked_up_to` are acknowledged, and no others. The empty tuple is
-        before every position: then no message is acknowledged.
+        The messages up to the position `acked_up_to` are acknowledged, and no others. If `acked_up_to` is the
+        empty tuple, no message is acknowledged.
         """
         self.acked_up_to = self.durable_up_to = acked_up_to
         self.holder: dict[Position, str | None] = {}
@@ -250,7 +250,10 @@ class _History:
             self.acked_ms.setdefault(position, self.now_ms)
 
     def return_all(self) -> None:
-        """Mark the pending messages of all consumers as returned. The broker reads them again in order."""
+        """Mark the pending messages of all consumers as returned.
+
+        The broker reads these messages again in order.
+        """
         self.give_back([*self.holder])
         self.counts.clear()
 
@@ -259,7 +262,7 @@ class _History:
         self.now_ms = time_ms
 
     def unchecked(self) -> Iterator[str]:
-        """Yield a sentence for each check that the events did not permit."""
+        """Yield a sentence for each check that was not possible with these events."""
         if self.without_key:
             yield f"the order of {self.without_key:,} deliveries is not checked: no earlier event has the key"
         if self.of_unknown_type:
@@ -285,12 +288,12 @@ def check_history(
         The events in order, as `read_events` returns them. The key of a message comes from its publish event
         or from a delivery event. The order of messages without a known key is not checked.
     at_rest : bool
-        Whether the history ended when the broker had no message left to deliver. If so, a message that is
+        Whether the broker had no message left to deliver at the end of the history. If so, a message that is
         neither acknowledged nor pending at a consumer is a violation.
     in_flight_ms : int
         A delivery within this time after the acknowledgment or return of its message is not a violation,
-        because the broker may have sent it before. Times are the `time_ms` of the events. Use 0 for events
-        that the broker recorded itself.
+        because the broker may have sent the message before. Times are the `time_ms` of the events. Use 0 for
+        events that the broker recorded itself.
 
     Examples
     --------
@@ -315,7 +318,7 @@ def check_history(
 
 
 class HistoryChecker:
-    """Checks a history event by event. `check_history` describes the check."""
+    """Checks a history event by event, by the same rules as `check_history`."""
 
     def __init__(self, in_flight_ms: int = 0) -> None:
         self.found: list[Violation] = []
@@ -325,7 +328,7 @@ class HistoryChecker:
         self._histories: dict[str, dict[str, _History]] = {}
 
     def feed(self, event: Event) -> None:
-        """Apply one event to the subscriptions that it concerns."""
+        """Apply one event to its subscription, or to all subscriptions of its topic if it names none."""
         position = None
         if event.ledger_id is not None and event.entry_id is not None:
             position = Position(event.ledger_id, event.entry_id)
@@ -366,7 +369,7 @@ class HistoryChecker:
         return sum(each.deliveries for histories in self._histories.values() for each in histories.values())
 
     def unchecked(self) -> Iterator[str]:
-        """Yield a sentence for each check that the events did not permit."""
+        """Yield a sentence for each check that was not possible with these events."""
         if not self.deliveries:
             yield f"{NO_DELIVERY}, so neither order nor redelivery is checked"
             return

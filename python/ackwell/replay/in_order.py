@@ -1,4 +1,4 @@
-"""The fold of events that are read in their order, so that the resets need not be known in advance.
+"""Fold events in their order. The resets (`ackwell.replay.resets`) need not be known in advance.
 
 A seek voids the acknowledgments before it. A transaction takes effect when its commit is read. A cleared
 backlog without a position acknowledges the entries that were published before it.
@@ -23,7 +23,10 @@ _SEEKING: Final = frozenset([Kind.SEEK.value])
 
 
 class OrderedFold(Fold):
-    """A fold of events in their order. Call `end` before you read a state. More events may follow `end`."""
+    """A fold that receives the events in their order.
+
+    Call `end` before you read a state. More events may follow `end`.
+    """
 
     def __init__(self, *, engine: Engine | None = None) -> None:
         super().__init__(whole=True, engine=engine)
@@ -62,7 +65,7 @@ class OrderedFold(Fold):
     def settings(self) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
         """Return two maps: from pair to broker settings, and from pair to error.
 
-        Each pair in `_unresolved` has an error.
+        A pair is the number of a (topic, subscription). Each pair in `_unresolved` has an error.
         """
         settings, wrong = super().settings()
         return settings, wrong | dict.fromkeys(

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 def replay_events(
     events: str | Path | Sequence[str | Path] | Any, *, strict: bool = False, threads: int | None = 1
 ) -> pa.Table:
-    """Return the cursor of each subscription as an Arrow table, `ackwell.replay.table_schemas.CURSORS`.
+    """Return an Arrow table with the cursor of each subscription.
+
+    The columns of the table are those of `ackwell.replay.table_schemas.CURSORS`.
 
     Parameters
     ----------

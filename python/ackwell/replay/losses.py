@@ -127,7 +127,7 @@ class AckSetColumns(CountedAckSets):
         return self.first(len(self))
 
     def first(self, count: int) -> dict[Position, Sequence[int]]:
-        """Return a dictionary with the first `count` ack sets: from position to words."""
+        """Return the first `count` ack sets as a dictionary from position to words."""
         part = AckSetColumns(self._columns, self._start, min(self._end, self._start + count))
         words = self._columns["words"]
         bounds = self._columns["word_offsets"][part._start : part._end + 1].tolist()
@@ -135,7 +135,7 @@ class AckSetColumns(CountedAckSets):
         return dict(zip(part, sets, strict=True))
 
     def to_json(self) -> dict[str, tuple[int, ...]]:
-        """Return the ack sets as JSON values: from the position as text to the words."""
+        """Return the ack sets as JSON values: a map from position, as text, to words."""
         keys, rows = self._columns["keys"], slice(self._start, self._end + 1)
         text_ends, word_ends = keys["offsets"][rows], self._columns["word_offsets"][rows]
         text = bytes(keys["data"][text_ends[0] : text_ends[-1]]).decode()

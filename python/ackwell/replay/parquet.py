@@ -2,8 +2,8 @@
 
 Only the needed columns are decoded. A column of a row group is not needed if the statistics show that all its
 values are null or equal. `sequence` is not needed if all events are folded at once and their order does not
-matter. Dictionary-encoded columns stay dictionaries, and column chunks are streamed. The partials therefore
-take most of the memory.
+matter. Dictionary-encoded columns stay dictionaries, and column chunks are streamed. So most of the memory is
+used for the partials that the fold computes.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def errors_naming(path: str) -> Iterator[None]:
 
 
 def open_anywhere(path: str) -> pa.NativeFile:
-    """Open a local file or an object of an object store. Reading a part does not read the whole."""
+    """Open a local file or an object of an object store. Only the requested parts of it are read."""
     source = any_path(path)
     if isinstance(source, ObjectPath):
         return source.open_anywhere()
@@ -220,7 +220,7 @@ class ParquetEvents:
         return "sequence" in self._columns or "sequence" in self.constants
 
     def shares(self, most: int) -> list[tuple[int, ...]]:
-        """Split the row groups into at most `most` shares. The reader of a share opens the file once.
+        """Split the row groups into at most `most` shares. Each share has one reader, which opens the file.
 
         Without a column `sequence`, all row groups stay in one share, because the rows are numbered in the
         order of reading.
@@ -245,8 +245,8 @@ class ParquetEvents:
     ) -> Iterator[Columns]:
         """Read the given row groups as event columns. None means all row groups.
 
-        With `lean`, the column `sequence` of a row group is omitted if no event needs it. `ordered` is a
-        sorted list of the topics whose events need it.
+        With `lean`, the column `sequence` of a row group is not read if no event of the row group needs it.
+        `ordered` is a sorted list of topics. All events of these topics need the column.
         """
         if self._parquet is None:
             return
@@ -268,7 +268,7 @@ class ParquetEvents:
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The Arrow schema of the file; None for a file without bytes."""
+        """The Arrow schema of the file; None if the file has 0 bytes."""
         return None if self._parquet is None else self._parquet.schema_arrow
 
     def batches(
@@ -409,9 +409,10 @@ def given_columns(schema: pa.Schema) -> list[table_schemas.GivenColumn]:
 def check_columns(
     schema: pa.Schema, path: str, constants: Mapping[str, str | None], table: table_schemas.Table = _TABLE
 ) -> None:
-    """Raise `SchemaError` if a required column is missing or a column cannot be read as its type in `table`.
+    """Raise `SchemaError` if the columns of a file cannot be read as the columns of `table`.
 
-    The path has the columns `constants`. Without a column `sequence`, rows are ordered by their numbers.
+    `constants` has the columns in the path of the file. These columns may be missing in the file. `sequence`
+    may be missing, too: then the rows are ordered by their row numbers.
     """
     table_schemas.check_columns(path, given_columns(schema), table, {*constants, "sequence"})
 
@@ -421,7 +422,10 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _dictionaries(metadata: pq.FileMetaData, groups: Sequence[RowGroup]) -> list[str]:
-    """Return the text columns to read as dictionaries. `_is_encoded` is true for all their chunks."""
+    """Return the text columns to read as dictionaries.
+
+    For such a column, `_is_encoded` is true for the chunk in each of the row groups `groups`.
+    """
     paths = (metadata.schema.column(number).path for number in range(metadata.num_columns))
     return [
         path
@@ -434,8 +438,8 @@ def _dictionaries(metadata: pq.FileMetaData, groups: Sequence[RowGroup]) -> list
 def _is_encoded(name: str, chunk: Chunk) -> bool:
     """Return whether to read the chunk of a column as a dictionary.
 
-    When a writer's dictionary is full, it writes further names as plain texts. If most names are plain texts,
-    reading the chunk as a dictionary is not faster.
+    When the dictionary of a chunk is full, the writer writes all other names as plain texts. If most names
+    are plain texts, reading the chunk as a dictionary is not faster.
     """
     is_mostly_plain = chunk.uncompressed_bytes > _CODE_BYTES_MAX * chunk.values
     return chunk.is_dictionary and not (name.lower() in _NAMES and is_mostly_plain)
@@ -467,7 +471,7 @@ def _read_footer(source: pa.NativeFile, metadata: pq.FileMetaData) -> bytes:
 
 
 def _without_arrow_schema(footer: bytes) -> pq.FileMetaData:
-    """Parse a footer without the Arrow schema that it contains. The Parquet types in it are sufficient."""
+    """Parse a footer, but ignore the Arrow schema in it. The footer's Parquet types are sufficient."""
     before, key, after = footer.rpartition(_ARROW_SCHEMA)
     hidden = key[:2] + key[2:].lower()
     ending = len(footer).to_bytes(4, "little") + PARQUET_MAGIC
@@ -488,7 +492,7 @@ def _is_null(group: RowGroup, name: str) -> bool:
 
 
 def _one_value(name: str, chunk: Chunk | None) -> str | int | None:
-    """Return the value of all rows of a chunk if the statistics show that they are equal, else None."""
+    """Return the value that all rows of a chunk have, or None if the statistics do not show such a value."""
     if chunk is None or chunk.nulls != 0 or chunk.least != chunk.greatest:
         return None
     if name in _NAMES:

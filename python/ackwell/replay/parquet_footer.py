@@ -1,8 +1,8 @@
 """Read the column chunks in the footer of a Parquet file, without PyArrow.
 
-If a footer is damaged and has level histograms or statistics of wrong sizes, PyArrow's
-`RowGroupMetaData.column` and `statistics` end the process. The footer is a struct of Thrift's compact
-protocol. Parquet's `parquet.thrift` defines its fields.
+PyArrow's `RowGroupMetaData.column` and `statistics` end the process for some damaged footers: those whose
+level histograms or statistics have wrong sizes. The footer is a struct of Thrift's compact protocol.
+Parquet's `parquet.thrift` defines the fields of the footer.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _skip(data: bytes, at: int, kind: int) -> int:
 def _skip_elements(data: bytes, at: int, count: int, kinds: tuple[int, ...]) -> int:
     """Return the offset of the end of `count` elements of a list or a map.
 
-    A boolean takes one byte as an element, but none as a field.
+    As an element, a boolean takes one byte. As a field, it takes no byte, because its type is its value.
     """
     kinds = tuple(_BYTE if kind in _BOOLS else kind for kind in kinds)
     for _ in range(count):
@@ -173,7 +173,7 @@ def _integer(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _within(data: bytes, at: int) -> int:
-    """Return the offset `at`, the end of a value; raise an error if it is outside the footer."""
+    """Check that the end of a value, at the offset `at`, is inside the footer. Return `at`."""
     if at > len(data):
         raise IndexError
     return at
@@ -197,7 +197,10 @@ def _chunk(fields: Fields) -> tuple[str, Chunk] | None:
 
 
 def _bound(physical: int | None, value: bytes | None) -> str | int | None:
-    """Convert the bytes of a least or greatest value. Return None if they have another form."""
+    """Convert the bytes of a column's least or greatest value to an integer or a text.
+
+    Return None if there are no bytes, or if they are not a value of the `physical` type.
+    """
     if value is None:
         return None
     if physical in _PHYSICAL_INTEGERS:

@@ -1,4 +1,7 @@
-"""Read Parquet files of events row by row, with all fields of an event. A fold accepts the same files."""
+"""Read Parquet files of events row by row, with all fields of an event.
+
+`ackwell.replay.parquet` reads the same files, but only the columns that a fold needs.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,8 @@ _ORDER: Final = [("file", "ascending"), ("sequence", "ascending")]
 def parquet_events(files: Sequence[tuple[AnyPath, Mapping[str, str | None]]]) -> Iterator[Event]:
     """Read the events of files in the order of `file` and `sequence`.
 
-    Each file has a map of the columns that its path contains. If the rows are already in order, they are
-    streamed. Otherwise all rows are loaded into memory and sorted.
+    `files` has the path of each file, and a map of the columns that the path contains. If the rows are
+    already in order, they are streamed. Otherwise all rows are loaded into memory and sorted.
     """
     if _are_in_order(files):
         for path, constants in files:

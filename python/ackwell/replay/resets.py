@@ -65,8 +65,8 @@ def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
     """Find the resets of events in one or two passes.
 
     The first pass finds the resets. If a backlog was cleared, a second pass finds the last publish before it.
-    Each pass calls `batches`. If `resetting` is given, the first pass calls it instead of `batches`. It needs
-    to yield only the rows of the reset kinds.
+    Each pass calls `batches`. If `resetting` is given, the first pass calls `resetting` instead of `batches`.
+    `resetting` may yield only the rows of the reset kinds.
     """
     found = ResetSearch()
     for columns in (resetting or batches)():
@@ -107,7 +107,10 @@ class ResetSearch:
                 self.seeks[name] = Seek(order, position, None if words is None else tuple(words))
 
     def open_clears(self) -> dict[Name, Order]:
-        """Return the last cleared backlog of each subscription, unless a later seek follows it."""
+        """Return the place of the event that last cleared the backlog of each subscription.
+
+        Subscriptions with a later seek are left out.
+        """
         return {
             name: order
             for name, order in self.clears.items()
@@ -115,7 +118,11 @@ class ResetSearch:
         }
 
     def resets(self, last: Mapping[Name, Position]) -> Resets:
-        """Return the resets. `last` has the last position that was published before each of `open_clears`."""
+        """Return the resets.
+
+        For each subscription in `open_clears`, `last` has the last position that was published before its
+        backlog was cleared.
+        """
         clears = self.open_clears()
         return Resets(
             self.seeks,
@@ -126,9 +133,10 @@ class ResetSearch:
 
 
 def _note(last: dict[Name, Position], clears: Mapping[Name, Order], row: Mapping[str, Any]) -> None:
-    """Record that `row` publishes an entry, for each subscription whose backlog was cleared later.
+    """Record in `last` the position that `row` publishes.
 
-    `last` keeps the greatest position of each subscription.
+    `last` maps a subscription to the greatest position that was published before its backlog was cleared.
+    `clears` has the place of the event that cleared the backlog.
     """
     order = row.get("file") or "", row["sequence"] or 0
     if row["ledger_id"] is None or row["entry_id"] is None:

@@ -18,8 +18,8 @@ def save_states(states: list[SubscriptionState], path: Path, *, replace: bool = 
     """Save each cursor to its own ledger in an SQLite file. `ledger_name` returns the name of the ledger.
 
     `Cursor.load(SqliteStore(path, "topic subscription"), ledgers)` loads a saved cursor. Raises
-    `NotLoadedError` if the file already has one of the ledgers and `replace` is false. After an error no
-    cursor is saved. If the file is new, it is then empty.
+    `NotLoadedError` if the file already has one of the ledgers and `replace` is false. After an error, no
+    cursor is saved, and a new file is empty.
     """
     from ackwell.errors import NotLoadedError
 
@@ -51,10 +51,10 @@ def ledger_name(topic: str, subscription: str) -> str:
 
 
 def _require_own_logs(path: Path) -> None:
-    """Raise `StoreError` if the folder of an SQLite file is missing, or has leftovers of an earlier file.
+    """Raise `StoreError` if the folder of an SQLite file is missing, or if an earlier file left other files.
 
-    Leftovers are SQLite's log of a missing file, and the witness file (`ackwell.store.witness`) of a missing
-    or empty file.
+    If the SQLite file at `path` is missing, its log must not exist. If the SQLite file is missing or empty,
+    its witness file (`ackwell.store.witness`) must not exist.
     """
     if not path.parent.is_dir():
         raise StoreError(f"{path.parent}: no such folder")

@@ -305,7 +305,10 @@ class TopicReplay:
             self._ledgers.trim_before(min(_position(event).ledger_id, last.ledger_id))
 
     def _note_entry(self, event: Event) -> None:
-        """Add the entry of an event to the topic's ledgers and batch sizes, if the event proves it."""
+        """Add the entry of an event to the topic's ledgers and batch sizes.
+
+        Do nothing if the event does not show that the entry exists.
+        """
         if event.ledger_id is None or EFFECTS[event.kind].action not in _OF_ENTRIES:
             return
         position = _position(event)
@@ -324,7 +327,7 @@ class TopicReplay:
     def ledgers(self) -> dict[int, int]:
         """Return the number of entries of each ledger.
 
-        The last entry of a ledger is the greatest one that an event contains.
+        The greatest entry id that the events contain is taken as the last entry of its ledger.
         """
         return dict(self._ledgers)
 

@@ -136,7 +136,7 @@ _WAITING_MAX: Final = 4_096
 
 
 def state_of(fold: Fold, name: Name, pair: int) -> SubscriptionState:
-    """Return the state of the subscription `name`. `pair` is its number in the fold.
+    """Return the state of the subscription `name`. `pair` is the number of this subscription in the fold.
 
     Raises `ProtocolError` if the events of the subscription are invalid.
     """
@@ -240,7 +240,10 @@ def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
 
 
 def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | AnyPath]) -> None:
-    """Raise `EventError` for the first event that acknowledges the position in `error`, if there is one."""
+    """Search the first event that acknowledges the position in `error`, and raise `EventError` for it.
+
+    Raise nothing if there is no such event.
+    """
     if error.position is None:
         return
     for event in read_events(sources):

@@ -288,7 +288,7 @@ def path_value(name: str, text: str | None) -> str | int | None:
 
 
 class GivenColumn(NamedTuple):
-    """A column of a file or DataFrame that is read as a table."""
+    """A column that a file or DataFrame has. It is compared with a `Column`, which a table needs."""
 
     name: str
     library_type: str
@@ -299,7 +299,7 @@ class GivenColumn(NamedTuple):
 
 @cache
 def readable_types(column: Column) -> re.Pattern[str]:
-    """Return the pattern of the types, as Spark SQL prints them, that can be read as a column.
+    """Return a pattern that matches each type that can be read as `column`, as Spark SQL prints the type.
 
     >>> [bool(readable_types(EVENTS[2]).fullmatch(kind)) for kind in ("bigint", "double", "string")]
     [True, True, False]
@@ -337,9 +337,9 @@ class ColumnFlaw(NamedTuple):
 def column_flaws(
     given: Iterable[GivenColumn], table: Table, elsewhere: Container[str] = ()
 ) -> list[ColumnFlaw]:
-    """Return the flaws of the columns that are read as `table`. The case of names does not matter.
+    """Compare the `given` columns with the columns of `table`, and return the flaws.
 
-    Columns in `elsewhere` may be missing.
+    The case of names does not matter. Columns in `elsewhere` may be missing.
     """
     by_name: dict[str, list[GivenColumn]] = {}
     for each in given:

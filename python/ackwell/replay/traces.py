@@ -67,9 +67,10 @@ class TraceParser:
         return None if fields is None else self.event(fields, line)
 
     def event(self, fields: dict[str, Any] | str, line: int) -> Event:
-        """Return the event of a line that the native reader has read. A text is the reason of an error.
+        """Return the event in the fields of a line, which the native reader has read.
 
-        Raises `EventError` with file and line for a line that is not an event.
+        If the line is not an event, `fields` may be a text with the reason. Raises `EventError` with file and
+        line for such a line.
         """
         if isinstance(fields, str):
             raise EventError(shortened_reason(fields), file=self._file, line=line)
