@@ -1,11 +1,11 @@
 """Keep the acknowledged parts of batches over a restart. A rescue cannot restore them afterwards.
 
-The admin API does not show these parts. A close of a topic writes them to the cursor ledger or to the
-metadata store. Pulsar 4.0.14, 4.2.5, 5.0.0 and later patches of these releases read them back from both;
-older brokers read them only from the cursor ledger. A close writes to the cursor ledger if this ledger is
-open and the cursor has more ranges than `managedLedgerMaxUnackedRangesToPersistInMetadataStore`. A broker
-opens the cursor ledger at the first acknowledgment after it has loaded the cursor. So `keep_parts` repeats an
-acknowledgment.
+The admin API does not show these parts. When a topic is closed, the broker writes the parts to the cursor
+ledger or to the metadata store. Pulsar 4.0.14, 4.2.5, 5.0.0 and later patches of these releases read the
+parts from both; older brokers read the parts only from the cursor ledger. A close writes to the cursor ledger
+if this ledger is open and the cursor has more ranges than
+`managedLedgerMaxUnackedRangesToPersistInMetadataStore`. A broker opens the cursor ledger at the first
+acknowledgment after it has loaded the cursor. So `keep_parts` repeats an acknowledgment to open the ledger.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OPEN_PAUSE_S: Final = 0.1
 
 
 def parts_after_close(live: Snapshot) -> Parts:
-    """Return whether graceful closes of the topic, from now on, keep its acknowledged parts of batches."""
+    """Return whether the next graceful closes of the topic keep the acknowledged parts of batches."""
     settings = live.settings
     if settings is None:
         return "lost"
@@ -100,6 +100,9 @@ def _repeat_acknowledgment(connection: Connection, name: tuple[str, str], kind: 
 
 
 def _has_ledger_form(live: Snapshot) -> bool:
-    """Return whether the cursor has enough ranges for a close to write it to an open cursor ledger."""
+    """Return whether a close would write the cursor to the cursor ledger, if this ledger were open.
+
+    This depends on the number of ranges.
+    """
     settings = live.settings
     return settings is not None and closes_to_ledger(live.stats, settings, "open")

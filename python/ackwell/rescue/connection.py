@@ -64,8 +64,8 @@ class Connection:
 
     `broker` is the address of the topic's owner or of a Pulsar proxy. By default it comes from the admin API.
     `audit` is called before each change, with the kind of the change, the topic, the subscription, the number
-    of positions and the digest of the positions. Positions are acknowledged in commands of up to 1,000 each.
-    The commands pass through the iterator `progress`, which can count them, before they are sent.
+    of positions and the digest of the positions. Each command acknowledges up to 1,000 positions. `progress`
+    wraps the iterator of the commands that are sent, for example to count the commands.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Connection:
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> Iterator[None]:
         """Attach a helper to a subscription during a `with` block.
 
-        The subscription must exist, because a broker creates a missing subscription.
+        Check first that the subscription exists. Otherwise the broker creates it.
         """
         self._attach(topic, subscription, kind)
         try:

@@ -89,9 +89,9 @@ def release(connection: Connection, journal: str | Path, *, check: Callable[[], 
     `check` is called directly before the rate is restored. If `check` raises an error, the hold and the
     journal remain.
 
-    Raises `RefusedError`, and keeps the journal, if the journal is of another cluster. If only the admin
-    address differs from the address in the journal, the connection's address may be wrong. The release is
-    then refused unless the subscription is held at the connection's address.
+    Raises `RefusedError`, and keeps the journal, in two cases. First, if the journal is of another cluster.
+    Second, if the connection's admin address differs from the address in the journal, and the subscription is
+    not held at the connection's address. This address may then be wrong.
     """
     journal = local_path(journal)
     found = read_journal(journal)
@@ -135,9 +135,10 @@ def held(
 ) -> Iterator[None]:
     """Hold a subscription during a `with` block. Release it at the end of the block, even after an error.
 
-    If the broker does not answer, the release is retried for two minutes. If the release still fails, or if
-    `check` raises an error, the hold and its journal remain. `release` describes `check`. The hold also
-    remains if `keeps` returns True at the end of the block.
+    `check` is called directly before the rate is restored. If `check` raises an error, the hold and its
+    journal remain. If the broker does not answer, the release is retried for two minutes. If the release
+    still fails, the hold and its journal remain, too. They also remain if `keeps` returns True at the end of
+    the block.
     """
     journal = local_path(journal)
     if journal.exists():

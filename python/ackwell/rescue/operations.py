@@ -117,7 +117,7 @@ def _unloaded(connection: Connection, before: Snapshot, *, unloads: bool) -> tup
 def _read(file: Path, name: tuple[str, str]) -> Snapshot:
     """Read the snapshot of an earlier run.
 
-    Raises `StatsError` for another file, and for a snapshot of another subscription.
+    Raises `StatsError` if the file is not a snapshot, or is the snapshot of another subscription.
     """
     found = next(read_snapshots([file]))
     if not isinstance(found, Snapshot):
@@ -131,7 +131,7 @@ def _read(file: Path, name: tuple[str, str]) -> Snapshot:
 
 
 def copy(connection: Connection, topic: str, subscription: str, new: str) -> Report:
-    """Create the subscription `new`, in which the entries that `subscription` acknowledged are acknowledged.
+    """Create the subscription `new`, and acknowledge the entries in it that `subscription` has acknowledged.
 
     Partly acknowledged batches are not copied.
     """

@@ -7,8 +7,8 @@ purpose, or the topic is not the topic of the snapshot. So each check looks for 
 
 A graceful restart never moves the mark-delete position back, and keeps the first ranges, up to the limit
 `managedLedgerMaxUnackedRangesToPersist` (`ackwell.broker.restart`). Any other loss looks like a seek and is
-refused. A seek is not detected if the subscription afterwards again has as many ranges as the
-limit.
+refused. If consumers acknowledge entries after a seek until there are as many ranges as the limit, the seek
+looks like a restart. Such a seek is not detected.
 
 A crash can leave any state that was ever written, so it cannot be distinguished from a seek. With
 `restart="crash"` the caller states that the restart was a crash. If the snapshot has an answer of
@@ -161,11 +161,11 @@ def plan(
     ack_sets: CursorState | None = None,
     brokers: Sequence[BrokerSettings | None] = (),
 ) -> Plan:
-    """Find the acknowledgments of a snapshot that the live state lost. O(ranges).
+    """Find the acknowledgments in a snapshot that are missing in the live state. O(ranges).
 
     `restart` is the kind of restart that happened between the snapshot `before` and the live state `now`. A
-    snapshot from the admin API has no ack sets, so `ack_sets` passes a state that has them, from persisted
-    bytes, a memory dump or the end of a trace. `brokers` has the settings of other brokers that may have
+    snapshot from the admin API has no ack sets. `ack_sets` can add them: it is a state from persisted bytes,
+    from a memory dump or from the end of a trace. `brokers` has the settings of other brokers that may have
     owned the topic between the snapshot and now. Raises `RefusedError` if a check fails.
     """
     refuse_other_cluster("the snapshot is", before.cluster, now.cluster)
@@ -308,8 +308,9 @@ def _acked(state: CursorState, ledgers: Mapping[int, int]) -> PositionRangeSet:
 def _check_same_topic(old: Mapping[int, tuple[int, int | None]], now: Snapshot) -> None:
     """Raise `RefusedError` if the topic with the live ledgers is not the topic that had the `old` ledgers.
 
-    The live ledgers must contain the old ledgers. Empty old ledgers may be missing, and so may the first old
-    ledgers, which may be trimmed. Only the last old ledger may have more entries than before.
+    The live ledgers must contain the old ledgers, with two exceptions. An empty old ledger may be missing,
+    because a broker deletes it. The first old ledgers may be missing, because a broker trims them. Only the
+    last old ledger may have more entries than before.
     """
     new = {each.ledger_id: (each.entries, each.size_bytes) for each in now.stats.ledger_sizes}
     topic = now.stats.topic
@@ -413,7 +414,7 @@ def _check_crash(before: Snapshot, now: Snapshot) -> list[str]:
     """Check that the live state can be the result of a crash. Return the checks that passed.
 
     After a crash, a broker restores the persisted state, which has the acknowledgments that `info-internal`
-    showed. Raises `RefusedError` if one of them is missing.
+    showed. Raises `RefusedError` if one of these acknowledgments is missing.
     """
     stated = "you stated with --restart crash that there was no seek since the snapshot"
     persisted = before.stats.persisted
@@ -433,10 +434,11 @@ def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionR
 
 
 def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
-    """Return the maximum number of ranges in a union of `then` with any positions of `perhaps`. O(ranges).
+    """Return the maximum number of ranges that a restart kept before the first missing entry. O(ranges).
 
-    If the last range of `then` ends at the position `before`, it is not counted. The first missing entry
-    follows `before` and belonged to the same range, so the restart did not keep this range.
+    The snapshot has the ranges of `then`. Any positions of `perhaps` may have been acknowledged between the
+    snapshot and the restart. `before` is the position before the first missing entry. A range of `then` that
+    ends at `before` is not counted: the missing entry belonged to this range, so the restart did not keep it.
     """
     missing = PositionRangeSet([(before[0], before[1], before[1] + 1)])
     parts = [each.to_arrays() for each in (then, perhaps, missing)]
@@ -455,11 +457,13 @@ def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple
 
 
 def _writes_ledgers(settings: BrokerSettings, counted: int, before: Snapshot, now: Snapshot) -> bool:
-    """Return whether a restart may have kept just the ledgers before that of the first missing entry.
+    """Return whether a restart may have kept only the ledgers before the ledger of the first missing entry.
 
-    A broker writes whole ledgers only in the long-array form, which only the cursor ledger has. It reads the
-    cursor ledger only if there are more ranges than the limit of the metadata store. An unacknowledged entry
-    precedes each range. So there are at most as many ranges as entries that were unacknowledged in the
+    A broker writes whole ledgers only in the long-array form, which only the cursor ledger has. The broker
+    reads the cursor ledger only if there are more ranges than the limit of the metadata store.
+
+    The number of ranges at the restart is unknown, so its upper bound is used. An unacknowledged entry
+    precedes each range. The bound is therefore the number of entries that were unacknowledged in the
     snapshot or were published after it.
     """
     if not settings.long_array or counted <= settings.max_unacked_ranges_to_persist:
@@ -495,7 +499,8 @@ def age(seconds: float) -> str:
 def _parts(shown: CursorState | None, before: Snapshot, now: Snapshot) -> AckSetMapping:
     """Return the ack sets in `shown`. Leave out entries that do not exist or are wholly acknowledged.
 
-    Raises `RefusedError` if neither `shown` nor `before` has all acknowledgments of the other.
+    Raises `RefusedError` if `shown` and `before` each have acknowledgments that the other state does not
+    have.
     """
     if shown is None:
         return {}

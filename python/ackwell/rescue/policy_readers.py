@@ -3,14 +3,14 @@
 The topic policies of a namespace are entries of its topic `__change_events`. Each broker that owns a bundle
 of the namespace has a reader on this topic and caches the policies. When it loads a topic, it applies the
 cached policies. After a crash of the broker that owns `__change_events`, the readers of the other brokers
-reconnect with a growing delay, up to a minute. Until then, these brokers load topics without the holds that
-were set in between. The admin API shows a policy only on the broker that owns the topic, so it does not show
-the lag of the next owner. It shows the readers that are connected.
+reconnect with a growing delay, up to a minute. Until a reader has reconnected, its broker loads topics
+without the holds that were set since the crash. The admin API shows a policy only on the broker that owns the
+topic, so the lag of the next owner is not visible. But the API shows which readers are connected.
 
 A broker without a bundle may have a reader too: a request for a policy of the namespace creates one, even if
-another broker answers the request. The admin API does not show which brokers have one. If fewer readers are
-connected than there are brokers, a missing one may reconnect until a minute after `__change_events` was
-loaded.
+another broker answers the request. The admin API does not show which of these brokers have a reader. If fewer
+readers are connected than there are brokers, a missing reader may still reconnect, up to a minute after
+`__change_events` was loaded.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class UnreadPolicies(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The reason as a note; the state is `waiting` or `unknown`."""
+        """The reason as a note, if the state is `waiting` or `unknown`."""
         return (
             self.reason if self.state == "unknown" else f"{self.reason}; waiting up to {READ_SECONDS:.0f} s"
         )
 
     @property
     def error(self) -> str:
-        """The reason as an error; the state is `unread`."""
+        """The reason as an error message, if the state is `unread`."""
         return f"{self.reason}; run the same command again"
 
 
@@ -76,11 +76,12 @@ def wait_until_read(
 ) -> Iterator[UnreadPolicies]:
     """Wait until every broker with bundles of the namespaces of `topics` has read their topic policies.
 
-    Yield each namespace that the call waits for, and after `seconds` each one in which a broker still lags.
-    Also yield each namespace that cannot be checked. A cluster with one broker is not checked, because
-    after a restart its broker reads all policies before it loads a topic.
+    Yield a namespace when the call begins to wait for it. After `seconds`, yield each namespace whose
+    policies a broker has still not read. Also yield each namespace that cannot be checked. A cluster with one
+    broker is not checked, because after a restart its broker reads all policies before it loads a topic.
 
-    A wait of less than a second is not announced, because a reader acknowledges 0.1 s after it has read.
+    The call does not yield a namespace for a wait of less than a second, because a reader acknowledges the
+    policies 0.1 s after it has read them.
     """
     left = sorted({TopicName.parse(topic).in_namespace for topic in topics})
     if not left or len(admin.brokers()) == 1:
@@ -133,10 +134,10 @@ def check_read(
 def _unread(
     admin: Admin, namespaces: list[str], deadline_s: float, backlog_read: int
 ) -> list[UnreadPolicies]:
-    """Return the namespaces whose topic policies were not read by each broker, or could not be checked.
+    """Return each namespace whose topic policies some broker has not read, or that could not be checked.
 
-    A reader has read the policies if its backlog is at most `backlog_read`.
-    If a broker does not answer, no request begins after `deadline_s` on the monotonic clock.
+    A reader has read the policies if its backlog is at most `backlog_read`. If a broker does not answer, no
+    further request begins after `deadline_s`, a time of the monotonic clock.
     """
     renewed = admin.renewed()
     timeout_seconds = min(admin.endpoint.timeout_seconds, _ANSWER_SECONDS_MAX)
@@ -173,7 +174,7 @@ def _unread(
 
 
 def _ask(admin: Admin, path: str) -> tuple[Any, int | None]:
-    """Ask a broker. Raise `NoAnswerError` if the bundle of a topic has no owner yet."""
+    """Request `path` from a broker. Raise `NoAnswerError` if the bundle of the topic has no owner yet."""
     try:
         return admin.ask_timed(path)
     except StatsError as error:
@@ -183,7 +184,10 @@ def _ask(admin: Admin, path: str) -> tuple[Any, int | None]:
 
 
 def _lag(admin: Admin, namespace: str, brokers: list[str], owners: list[str], backlog_read: int) -> str:
-    """Return which brokers may not have read the topic policies of a namespace; empty if all have."""
+    """Return a text about the brokers that may not have read the topic policies of a namespace.
+
+    Return an empty text if every broker has read the policies.
+    """
     path = topic_path(f"persistent://{namespace}/__change_events")
     try:
         stats, now_ms = _ask(admin, f"{path}/stats")
@@ -235,6 +239,9 @@ def _connected_since_ms(consumer: Any) -> float:
 
 
 def _unchecked(namespace: str, error: StatsError) -> UnreadPolicies:
-    """Return the reason why a namespace could not be checked; a broker without an answer counts as a lag."""
+    """Return the result for a namespace that could not be checked because of `error`.
+
+    The state is `waiting` if a broker did not answer, and otherwise `unknown`.
+    """
     reason = f"it is unknown whether each broker has read the topic policies of {namespace}: {error}"
     return UnreadPolicies(namespace, reason, "waiting" if isinstance(error, NoAnswerError) else "unknown")

@@ -39,7 +39,7 @@ class Cluster(Protocol):
         positions: int,
         digest: str,
     ) -> None:
-        """Acknowledge the positions in `commands`. `positions` is the number of these positions."""
+        """Acknowledge the positions in `commands`. `positions` is the total number of positions."""
 
     def wake(self, topic: str, subscription: str) -> int:
         """Make a Key_Shared subscription deliver its blocked messages.
@@ -128,9 +128,9 @@ def check_restored(plan: Plan, connection: Cluster) -> None:
 def _fresh(name: tuple[str, str], connection: Cluster) -> Snapshot:
     """Request and return a live state. No part of it is older than the last load of the topic.
 
-    A live state consists of several answers. While a topic moves to another broker, this broker does not
-    answer. So if the requests take long, the topic may have moved after the first answer. The state is then
-    requested again.
+    A live state consists of several answers. A request takes long while the topic moves to another broker.
+    So if the requests take long, the first answer may be older than the load. The state is then requested
+    again.
     """
     began_s = time.monotonic()
     live = connection.read_live(*name)

@@ -102,8 +102,9 @@ def stated_settings(
 ) -> BrokerSettings | None:
     """Return the settings of the broker, changed by a user's `assignments` (`name=value`).
 
-    The changes apply to the settings that the broker reported. If it reported none, they apply to the
-    defaults of its version. Return None if the limits of a broker's settings stay unknown.
+    The changes apply to the settings that the broker reported. If the broker reported none, the changes apply
+    to the defaults of its version. But then the limit of ranges must be among the `assignments`, or
+    `others_are_defaults` must be true; otherwise return None, because this limit stays unknown.
     """
     reported = before.settings or now.settings
     if reported is None and not (others_are_defaults or RANGE_LIMIT in assigned(assignments)):
@@ -193,7 +194,8 @@ def _of_document(document: Any, file: AnyPath) -> Iterator[Snapshot | Unreadable
 def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: str | None) -> dict[str, Any]:
     """Return the JSON values of a snapshot file.
 
-    These are the values of a dump of `ackwell collect`, and the subscription, the cluster and the broker.
+    The file has the values of a dump of `ackwell collect`, and the names of the subscription and the cluster,
+    and facts about the broker.
     """
     return {
         **answer.to_json(),

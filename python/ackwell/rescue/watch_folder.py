@@ -1,4 +1,4 @@
-"""The folder of `ackwell rescue watch`. With it a new watch can continue after a kill at any point.
+"""The folder of `ackwell rescue watch`. After a kill at any point, a new watch continues from these files.
 
     STATE/NAME.snapshot.json                the last observation of a topic with a subscription at risk
     STATE/NAME.plan.json                    the plan of a subscription, until it is carried out
@@ -7,8 +7,9 @@
 
 An operator can use the files in `refused` with `ackwell rescue plan` and `apply`.
 
-If acknowledgments are missing, the plan is written first. Then the new observation replaces the last one,
-from which the plan was made. So after a kill between the two writes, the plan and the last observation exist.
+If acknowledgments are missing, the watch writes the plan first. Then it replaces the last observation, from
+which the plan was made, by the new observation. After a kill between the two writes, the folder therefore has
+the plan and the observation from which the plan was made.
 """
 
 from __future__ import annotations

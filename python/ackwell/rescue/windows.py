@@ -65,7 +65,7 @@ _LOAD_PAUSE_S: Final = 1.0
 
 
 class Result(NamedTuple):
-    """The result of `begin` or `end` for one subscription. If the operation failed, it has the error.
+    """The result of `begin` or `end` for one subscription. If the operation failed, `error` is not None.
 
     An error or a note about the topic policies of a namespace has the name `(namespace, "")`.
     """
@@ -240,7 +240,10 @@ def _hold(connection: Connection, window: Window, name: Name) -> Result:
 
 
 def _wait_for_brokers(connection: Connection, topics: Iterable[str]) -> Iterator[Result]:
-    """Wait until every broker has read the holds of `topics`; yield notes, and an error if one has not."""
+    """Wait until every broker has read the holds of `topics`.
+
+    Yield notes, and an error for each namespace if a broker has not read its policies in time.
+    """
     for each in wait_until_read(connection.admin, topics):
         name = each.namespace, ""
         if each.state == "unread":
@@ -263,7 +266,7 @@ def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
 
 
 def _has_lost_acks(before: Snapshot, live: Snapshot) -> bool:
-    """Return whether the topic was loaded after the snapshot `before` and has lost acknowledgments in it."""
+    """Return whether the topic was loaded since the snapshot `before`, and has lost acknowledgments since."""
     missing = existing(before.acked, live.stats.ledgers) - live.acked
     return len(missing) > 0 and is_loaded_anew(before, live)
 
@@ -311,7 +314,7 @@ def end(
 class _Hold:
     """A hold, and the results of the subscriptions that share it.
 
-    One subscription shares its hold in all partitions of a topic.
+    The subscriptions are the same subscription in several partitions of a topic.
     """
 
     def __init__(self, journal: Path, sharing: int) -> None:
@@ -340,7 +343,7 @@ class _Hold:
 def _lent(free: SimpleQueue[Connection]) -> Iterator[Connection]:
     """Take a connection from the queue `free`, and put it back at the end of the `with` block.
 
-    After an error, its binary connection is closed.
+    If the block raises an `AckwellError`, close the binary connection first.
     """
     own = free.get()
     try:
@@ -442,7 +445,7 @@ def unload_window(
 
 
 def protected(diagnoses: Iterable[Diagnosis], admin: Admin) -> tuple[list[Name], list[Result]]:
-    """Return the subscriptions that can be restored, and a result with the error for each other one."""
+    """Return the subscriptions that can be restored, and a result with an error for each of the others."""
     names: list[Name] = []
     refused: list[Result] = []
     for each in diagnoses:
