@@ -145,7 +145,10 @@ def is_cursor_info(data: bytes) -> bool:
 
 
 def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> str:
-    """Return the error message for a file of a wrong kind. It names the command that reads this kind.
+    """Return the error message for a file of the kind `found` if one of the kinds `expected` was expected.
+
+    The message names the command that reads files of the kind `found`. If this kind was expected, the
+    message states that the file is damaged.
 
     >>> wrong_kind(SourceKind.EVENTS, SourceKind.PLAN)
     'recorded events, not a plan of `ackwell rescue plan`; `ackwell replay` reads them'

@@ -213,9 +213,8 @@ def encode_entries(
 ) -> list[bytes]:
     """Return the entries for a state.
 
-    Its bytes are compressed, and then cut into chunks if they are too large.
-
-    The threshold for cutting is compared with the size of the compressed bytes.
+    The bytes of the state are compressed. If the compressed bytes are too large for one entry, they are cut
+    into chunks.
 
     >>> from ackwell import PositionInfo
     >>> data = PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges")

@@ -1,9 +1,9 @@
-"""Computes the change of a cursor's state between two saves. A small change has a small size.
+"""Computes the change of a cursor's state between two saves. A save of a small change is small.
 
 A `Change` contains the new mark-delete position, the newly acknowledged positions, and the changed ack sets
-and redelivery counts. If the properties, `idle_since` or unknown fields changed, it contains their new
-values. Applying a change adds its acknowledgments to those of the state. The change from state A to state B
-can therefore be applied to A, to B, and to every state between them. The result is always B.
+and redelivery counts. If the properties, `idle_since` or unknown fields changed, the `Change` contains their
+new values. Applying a change adds its acknowledgments to those of the state. The change from state A to state
+B can therefore be applied to A, to B, and to every state between them. The result is always B.
 
 A change cannot revoke acknowledgments. It removes the ack set or the redelivery count of an entry only if the
 whole entry is acknowledged. For a change that does more, such as a reset of the cursor, `difference` returns
@@ -150,7 +150,7 @@ def replay(before: PositionInfo, changes: Iterable[Change]) -> PositionInfo:
 
 
 def _open_sets(sets: AckSets, mark_delete: Position, acked: PositionRangeSet) -> AckSets:
-    """Remove the ack sets of entries that are acknowledged as a whole from `sets`. Return `sets`."""
+    """Remove the ack sets of wholly acknowledged entries. Change `sets` in place, and return it."""
     sets.remove_up_to(*mark_delete)
     sets.remove_ranges(acked)
     return sets

@@ -5,10 +5,10 @@ saves before it. These two saves depend on different entries. If a single entry 
 except the newest one can therefore still be read without a loss. The next save then protects the newest one
 in the same way.
 
-A save is full in three cases: there are fewer than two earlier saves; a `Change` cannot express the
-difference to them (see `ackwell.saving.delta`); or the deltas since the last full save are too many or too
-large. After a full save, the entries before the previous full save are deleted. Deltas exist only in the form
-`compact`.
+A save is full in three cases: there are fewer than two earlier saves; a `Change` cannot express how the state
+differs from these two saves (see `ackwell.saving.delta`); or the deltas since the last full save are too many
+or too large. After a full save, the entries before the previous full save are deleted. Deltas exist only in
+the form `compact`.
 
 A save takes effect when its last entry is written. After a crash during a save, the newest save in the store
 is either the previous one or this one.

@@ -107,7 +107,7 @@ class Recovery:
 
 
 class Link(NamedTuple):
-    """The save before the newest one, which is the second base of the next delta."""
+    """The save before the newest save. The next delta can be applied to each of these two saves."""
 
     entry_id: int
     change: Change
@@ -119,7 +119,8 @@ def recover(
 ) -> Recovery:
     """Find the newest state of a store, and return it with details of the search.
 
-    Reads the newest save, and each save on which it builds, once. O(entries since the last full save).
+    Each save is read at most once: the newest save, and the saves on which it builds. O(entries since the
+    last full save).
 
     Parameters
     ----------
@@ -178,7 +179,7 @@ def recover(
 
 
 def link(store: Store, engine: Engine, newest: Recovery, max_bytes: int = LOADED_BYTES_MAX) -> Link | None:
-    """Return the save before the newest one; None if it cannot be the base of the next delta."""
+    """Return the save before the newest save; None if the next delta cannot build on it."""
     if newest.entry_id < 0 or newest.damaged:
         return None
     if 0 < newest.full_first_id <= store.first_id:

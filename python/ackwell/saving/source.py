@@ -30,7 +30,7 @@ class Source(Protocol):
     def change_since(self, baseline: Any) -> Change | None:
         """Return the change since the save at which `baseline` was returned.
 
-        Return None if a `Change` cannot express it.
+        Return None if a `Change` cannot express this change.
         """
 
 

@@ -58,7 +58,7 @@ class Store(Protocol):
     def own(self) -> None:
         """Become the owner, and fence every earlier owner. Do nothing if this store is already the owner.
 
-        Raises `FencedError` if this store is fenced. It must open the ledger again to become the owner.
+        Raises `FencedError` if this store is fenced. Then open the ledger again to become the owner.
         """
         ...
 
@@ -103,8 +103,8 @@ class Store(Protocol):
     def close(self) -> None:
         """Close the store, and release its file or connection.
 
-        No later owner gets the generation of this store. On a closed store, `close` does nothing, and all
-        other calls raise `StoreError`.
+        The generation of this store is never given to a later owner. On a closed store, `close` does nothing,
+        and all other calls raise `StoreError`.
         """
         ...
 

@@ -9,8 +9,8 @@ Damage in one place is always detected. The store never returns an older or an e
 damaged one. Each row has a checksum of its values, the ledger's name and the ledger's random identity. The
 store therefore rejects a row that was changed, moved, or copied from another store. A ledger has data in
 three places: in the table of the ledgers, in the table of the entries, and in the witness file
-(`ackwell.store.witness`), which has the number of its last write. The store treats a ledger as new only if
-none of the three has data of it.
+(`ackwell.store.witness`), which has the number of the ledger's last write. The store treats a ledger as new
+only if none of these three places has data of the ledger.
 
 The write-ahead log requires shared memory, so keep the file on a local disk, and not on a network file
 system.
@@ -547,7 +547,7 @@ def _is_whole(row: Row, entry_id: object, data: object, checksum: object) -> boo
 
 
 def _whole_row(path: Path, values: tuple[object, ...]) -> Row:
-    """Return the `Row` for the values of a row; `StoreError` if the checksum is wrong."""
+    """Build a `Row` from the values of a row in the table; `StoreError` if the checksum is wrong."""
     row = Row(*values[:-1])  # type: ignore[arg-type]
     if row.checksum() != values[-1]:
         raise StoreError(f"{path}: the row of ledger {row.name!r} is damaged; restore the file from a copy")
