@@ -263,7 +263,7 @@ Mark = tuple[int, str]
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader of a stream of files. An offset has the fields of the `Mark` of the last file read."""
+    """The reader of a stream of files. An offset contains the `Mark` of the last file that was read."""
 
     def __init__(self, source: _Files) -> None:
         self._source = source

@@ -1,10 +1,10 @@
 """The strategy `files`: each task reads its row groups of Parquet files and folds them.
 
 If the JVM passed rows to Python, this would cost more than the rest of the replay. So a task receives only
-the names of its files, reads the needed columns itself, and returns partials. Row groups are distributed to
-tasks of about equal bytes. There is at most one task for each core, unless a task would exceed
-`SHARE_BYTES_MAX`. A task folds all its row groups together, so a thousand small files cost as much as one
-large file.
+the names of its files, reads the needed columns itself, and returns partials. Row groups are distributed so
+that each task reads about the same number of bytes. There is at most one task for each core, unless a task
+would exceed `SHARE_BYTES_MAX`. A task folds all its row groups together, so a thousand small files cost as
+much as one large file.
 """
 
 from __future__ import annotations
@@ -130,9 +130,9 @@ def _survey_file(path: str) -> _Found:
 
 
 def _difference(fields: Fields, expected: dict[str, DataType]) -> str:
-    """Return how the columns of a file differ from those of the DataFrame; an empty text if they do not.
+    """Return a text about the first column of a file that differs from the column of the DataFrame.
 
-    Names may differ in case.
+    Return an empty text if there is none. Names may differ in case.
     """
     own = {name.lower(): kind for name, kind in fields.items()}
     wanted = {name.lower(): kind for name, kind in expected.items()}
@@ -201,7 +201,7 @@ def fold(
 ) -> DataFrame:
     """Fold Parquet files into partials, with a task for each share.
 
-    With `whole`, the only share is folded into cursors.
+    With `whole`, there must be only one share. It is folded into cursors instead of partials.
     """
     function = FileFold(shares, resets, ordered=ordered, strict=strict, whole=whole)
 

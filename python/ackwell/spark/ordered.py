@@ -44,7 +44,7 @@ def ordered_replay(events: DataFrame, at_ms: Sequence[int] = (), *, strict: bool
     The consumer of a message is the one in the recorded delivery; nothing is dispatched again. The
     acknowledgments are those of `replay` for the events up to the moment. A subscription with invalid events
     (an unreadable event, an acknowledgment of an entry that was never published) has an `error` in its row.
-    The others are not affected.
+    Other subscriptions are not affected.
     """
     moments = sorted(set(at_ms))
 

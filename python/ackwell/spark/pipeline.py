@@ -9,8 +9,8 @@ Rows are not sorted. There are two strategies with the same fold. With `files`, 
 Parquet files directly. With `rows`, Spark passes the needed columns of any DataFrame as Arrow batches.
 
 A subscription with invalid events (a row that is not an event, an acknowledgment of an entry that was never
-published, a batch index outside its batch) has an `error` in its row. The others are not affected. With
-`strict=True` the query fails instead.
+published, a batch index outside its batch) has an `error` in its row. Other subscriptions are not affected.
+With `strict=True` the query fails instead.
 """
 
 from __future__ import annotations
@@ -165,10 +165,10 @@ def replay(
 ) -> DataFrame:
     """Replay events into cursors, a row for each (topic, subscription).
 
-    The result equals `cursors(partials(events))`. It costs less, because the order of acknowledgments is not
-    stored. No partials with a later seek can therefore be added. `partials` documents `events`, `strategy`
-    and `start_from`; `cursors` documents `ledgers` and `strict`. `events.transform(spark.replay)` works as
-    well.
+    The result equals `cursors(partials(events))`. `replay` costs less, because it does not store the order of
+    acknowledgments. Use `partials` and `cursors` if partials with a later seek will be merged, because a seek
+    needs this order. `partials` documents `events`, `strategy` and `start_from`; `cursors` documents
+    `ledgers` and `strict`. `events.transform(spark.replay)` works as well.
     """
     alone = ledgers is None and start_from is None
     folded, is_cursors = _fold(events, strategy, ordered=False, strict=strict, whole=alone)

@@ -48,7 +48,7 @@ def find_resets(events: DataFrame) -> Resets:
 
 
 def _published_before(ordered: DataFrame, clears: dict[Name, Order]) -> dict[Name, Position]:
-    """Return, for each subscription with a cleared backlog, the last position published before it."""
+    """Map each subscription in `clears` to the last position published before its backlog was cleared."""
     cleared = ordered.sparkSession.createDataFrame(
         [(*name, *order) for name, order in clears.items()],
         "topic string, cleared string, cleared_file string, cleared_sequence bigint",

@@ -117,9 +117,10 @@ def _from_doubles(name: str) -> Column:
 
 
 def _nulls(name: str, kind: DataType) -> Column:
-    """Return an expression of nulls for a column without values, which Spark reads as integers.
+    """Return an expression that converts a column of nulls to the list type `kind`.
 
-    `kind` is a list type. A value that is not null fails the query.
+    Spark reads a list column without values as a column of integers. The query fails at an integer that is
+    not null.
     """
     value = F.col(f"`{name}`")
     message = F.concat(F.lit(f"column {name!r} is not {kind.simpleString()}: "), value.cast("string"))

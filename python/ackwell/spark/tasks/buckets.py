@@ -1,4 +1,4 @@
-"""The fold of a micro-batch into partials by bucket of topics, and the merge with the stored partials."""
+"""Fold a micro-batch into partials for each bucket of topics, and merge them with the stored partials."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Key = TypeVar("Key")
 
 
 class BucketFold:
-    """Folds the rows of a micro-batch into partials, with a row for each bucket."""
+    """Folds the events of a micro-batch into partials. Each result row has the partials of one bucket."""
 
     def __init__(self, buckets: int) -> None:
         self._buckets = buckets
@@ -72,7 +72,7 @@ class BucketFold:
 
 
 class Bucket:
-    """The state of the topics in one bucket: blobs of partials by number.
+    """The state of the topics in one bucket: numbered blobs of partials.
 
     Blob 0 is the young blob (see `ackwell.spark.stream`).
     """
@@ -131,9 +131,9 @@ class Bucket:
                 self._changed.add(number)
 
     def oldest_event_ms(self) -> int | None:
-        """Return the earliest of the times at which a subscription had its last event, in ms.
+        """Find the subscription or topic that has had no event for the longest time.
 
-        Return None if there are no subscriptions.
+        Return the time of its last event, in ms. Return None if the bucket is empty.
         """
         return min(self._last_events().values(), default=None)
 

@@ -41,7 +41,7 @@ def survey_row(path: str) -> pa.RecordBatch:
 
 
 class FileFold:
-    """Folds each share of row groups into partials. With `whole`, folds the only share into cursors."""
+    """Folds each share of row groups into partials. With `whole`, there is one share, folded into cursors."""
 
     def __init__(
         self,

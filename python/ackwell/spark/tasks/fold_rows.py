@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RowFold:
-    """Folds all rows of a task into partials. `ordered` has the meaning that it has for `Fold`."""
+    """Folds all rows of a task into partials. `resets` and `ordered` are passed to the `Fold`."""
 
     def __init__(self, resets: Resets, *, ordered: bool, strict: bool) -> None:
         self._resets = resets

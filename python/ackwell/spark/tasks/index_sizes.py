@@ -68,7 +68,7 @@ def sizing_function(widths_ms: Sequence[int]) -> Callable[..., Any]:
 
 
 def entropy_bound_bytes(delays_ms: np.ndarray[Any, np.dtype[np.int64]], tick_ms: int) -> float:
-    """Return the least average number of bytes per message that any index of these delays needs.
+    """Return a lower bound for the average number of bytes per message in an index of these delays.
 
     The bound is the entropy of the delay minus `log2(tick_ms)`, and at least 0. It assumes that the delays
     are independent and that entry ids are consecutive.
@@ -89,7 +89,10 @@ def entropy_bound_bytes(delays_ms: np.ndarray[Any, np.dtype[np.int64]], tick_ms:
 
 
 def of_sorted(measure: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function for `mapInArrow` that calls `measure` for each subscription in sorted rows."""
+    """Return a function for `mapInArrow`. It calls `measure` once for each subscription.
+
+    The rows must be sorted by subscription.
+    """
 
     def measure_each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for key, pieces in groupby(_pieces(batches), key=itemgetter(0)):

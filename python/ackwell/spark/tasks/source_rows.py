@@ -32,9 +32,10 @@ _ROWS: Final = 65_536
 
 
 class PartReader:
-    """A function for `mapInArrow` that reads partitions of a data source by a function of a module.
+    """A function for `mapInArrow` that reads partitions of a data source.
 
-    Its input rows are indexes into `parts`.
+    Each input row is an index into `parts`. The partition at this index is passed to the function `function`
+    of the module `module`.
     """
 
     def __init__(self, module: str, function: str, parts: list[str]) -> None:
@@ -67,7 +68,7 @@ def to_batches(events: Iterable[Event]) -> Iterator[pa.RecordBatch]:
 
 
 def stats_batches(path: str) -> Iterator[pa.RecordBatch]:
-    """Read one dump of stats-internal. If it cannot be used, `StatsError` has the file and the reason."""
+    """Read one dump of stats-internal. An unusable dump raises `StatsError` with the file and the reason."""
     rows = [_stats_row(stats) for stats in read_stats(path)]
     yield pa.RecordBatch.from_pylist(rows, schema=STATS_SCHEMA)
 
