@@ -49,7 +49,7 @@ class Rule(StrEnum):
     """After a restart, a wholly acknowledged message was delivered, although the broker had sent the receipt
     for the acknowledgment before the restart."""
     COUNT_FELL = "count-fell"
-    """A message was delivered with a lower redelivery count than in its delivery before."""
+    """A message was delivered with a lower redelivery count than in its previous delivery."""
     NEVER_DELIVERED = "never-delivered"
     """A message is neither acknowledged nor pending at a consumer when the history ends. This is checked only
     if the broker had no message left to deliver."""
@@ -167,7 +167,7 @@ class _History:
         """The acknowledged messages for whose acknowledgment the broker has not sent a receipt yet."""
         self.may_be_acked: set[Position] = set()
         """The messages that were acknowledged before a crash, but without a receipt. The crash may have lost
-        these acknowledgments, so a redelivery is as correct as none."""
+        these acknowledgments, so the broker may redeliver the messages, but need not."""
         self.counts: dict[Position, int] = {}
         self.in_transactions: dict[str, set[Position]] = {}
 
@@ -328,7 +328,10 @@ class HistoryChecker:
         self._histories: dict[str, dict[str, _History]] = {}
 
     def feed(self, event: Event) -> None:
-        """Apply one event to its subscription, or to all subscriptions of its topic if it names none."""
+        """Apply one event to its subscription.
+
+        An event without a subscription is applied to all subscriptions of its topic.
+        """
         position = None
         if event.ledger_id is not None and event.entry_id is not None:
             position = Position(event.ledger_id, event.entry_id)

@@ -157,7 +157,7 @@ class AckSetColumns(CountedAckSets):
 
 
 class SizeColumns(CountedSizes):
-    """Batch sizes, stored as runs: series of consecutive entries of one ledger with the same size."""
+    """Batch sizes, stored as runs. A run consists of consecutive entries of one ledger with equal sizes."""
 
     def __init__(self, packed: bytes) -> None:
         self._packed = packed

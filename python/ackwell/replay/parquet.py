@@ -44,16 +44,16 @@ _SLICE_VALUES_OF_MANY: Final = 1 << 21
 slice then has several events of each subscription."""
 
 _NAME_BYTES_OF_MANY: Final = 2
-"""If a column of names with a dictionary has at least this many bytes per row, each name takes a code of 16
-bits or more, or the dictionary became too large. The row group is then assumed to mix tens of thousands of
-subscriptions. Without a dictionary, the number of names is unknown."""
+"""If a column of names with a dictionary has at least this many bytes per row, the row group is assumed to
+mix tens of thousands of subscriptions: each name takes a code of 16 bits or more, or the dictionary became
+too large. Without a dictionary, the number of names is unknown."""
 
 _BUFFER: Final = 1 << 20
 """The number of bytes of a column that are read at a time."""
 
 _CODE_BYTES_MAX: Final = 8
 """The maximum number of bytes per row for which a column of names is read as a dictionary. A column with more
-consists mostly of plain texts."""
+bytes per row consists mostly of plain texts."""
 
 _NAMES: Final = ("topic", "subscription")
 _OFTEN_CONSTANT: Final = ("ledger_id", "batch_index", "batch_size")
@@ -220,7 +220,7 @@ class ParquetEvents:
         return "sequence" in self._columns or "sequence" in self.constants
 
     def shares(self, most: int) -> list[tuple[int, ...]]:
-        """Split the row groups into at most `most` shares. Each share has one reader, which opens the file.
+        """Split the row groups into at most `most` shares. A reader opens the file once for each share.
 
         Without a column `sequence`, all row groups stay in one share, because the rows are numbered in the
         order of reading.
@@ -374,7 +374,7 @@ def fold_row_groups(fold: Fold, files: Iterable[RowGroups], *, lean: bool = Fals
 def row_group_columns(
     groups: RowGroups, *, lean: bool = False, ordered: Sequence[str] = ()
 ) -> Iterator[Columns]:
-    """Read some row groups of a file. `ParquetEvents.columns` describes the options."""
+    """Read some row groups of a file, with the options of `ParquetEvents.columns`."""
     with ParquetEvents(groups.path, groups.constants) as events:
         yield from events.columns(groups.indexes, lean=lean, ordered=ordered)
 

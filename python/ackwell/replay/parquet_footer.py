@@ -17,7 +17,8 @@ _SIZES: Final = {**dict.fromkeys(_BOOLS, 0), _BYTE: 1, _DOUBLE: 8}
 """Maps each Thrift type of a fixed size to the number of bytes that a field of this type takes."""
 
 _SHIFT_MAX: Final = 56
-"""The shift of the ninth byte of an integer, in bits. An integer of 64 bits has at most ten bytes."""
+"""The shift in bits of the ninth byte of an integer. An integer of 64 bits has at most ten bytes, so only one
+more byte may follow the ninth byte."""
 
 _PHYSICAL_INTEGERS: Final = (1, 2)
 _PHYSICAL_TEXT: Final = 6
@@ -37,7 +38,8 @@ class Chunk(NamedTuple):
     is_dictionary: bool
     """Whether PyArrow can read the values as a dictionary."""
     has_dictionary: bool
-    """Whether the writer stored a dictionary. If it became too large, the other values are plain."""
+    """Whether the writer stored a dictionary. If the dictionary became too large, the writer stored the other
+    values without it."""
     nulls: int | None
     least: str | int | None
     greatest: str | int | None
@@ -65,7 +67,7 @@ Fields = dict[int, Any]
 
 
 class _Form(NamedTuple):
-    """The fields to read from a struct, each with its Thrift type, and a function that converts them."""
+    """How to read a struct: the fields with their Thrift types, and a function that converts the fields."""
 
     kinds: Mapping[int, int]
     forms: Mapping[int, _Form | int]
@@ -136,7 +138,7 @@ def _skip(data: bytes, at: int, kind: int) -> int:
 def _skip_elements(data: bytes, at: int, count: int, kinds: tuple[int, ...]) -> int:
     """Return the offset of the end of `count` elements of a list or a map.
 
-    As an element, a boolean takes one byte. As a field, it takes no byte, because its type is its value.
+    A boolean takes one byte as an element. As a field it takes no byte, because its type contains its value.
     """
     kinds = tuple(_BYTE if kind in _BOOLS else kind for kind in kinds)
     for _ in range(count):
@@ -199,7 +201,7 @@ def _chunk(fields: Fields) -> tuple[str, Chunk] | None:
 def _bound(physical: int | None, value: bytes | None) -> str | int | None:
     """Convert the bytes of a column's least or greatest value to an integer or a text.
 
-    Return None if there are no bytes, or if they are not a value of the `physical` type.
+    Return None if `value` is None, or if the bytes are not a value of the `physical` type.
     """
     if value is None:
         return None

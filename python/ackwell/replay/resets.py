@@ -41,18 +41,18 @@ class Resets(NamedTuple):
     """The last seek of each subscription."""
     clears: dict[Name, tuple[Order, Position]]
     """Maps a subscription to its last cleared backlog: the place of the event, and the last position that was
-    published before it. A subscription with a later seek is left out."""
+    published before this event. A subscription with a later seek is left out."""
     committed: frozenset[tuple[str, str, str]] = frozenset()
     """The topic, subscription and transaction of each commit."""
     unresolved_clears: dict[Name, Order] = {}  # noqa: RUF012 (a named tuple has no other way)
-    """Maps a subscription to its last cleared backlog if the events contain no publish before it. A
-    subscription with a later seek is left out."""
+    """Maps a subscription to the place of the event that last cleared its backlog, if the events contain no
+    publish before this event. A subscription with a later seek is left out."""
 
 
 NO_RESETS: Final = Resets({}, {})
 
 RESETTING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.resets)
-"""The kinds of resets. A fold in any order must know all events of these kinds before it folds the others."""
+"""The kinds of resets. A fold in any order needs all events of these kinds before it folds other events."""
 
 PUBLISHING: Final = frozenset(kind.value for kind, effect in EFFECTS.items() if effect.exists)
 """The kinds of events that prove that their entry exists."""

@@ -51,7 +51,7 @@ def ledger_name(topic: str, subscription: str) -> str:
 
 
 def _require_own_logs(path: Path) -> None:
-    """Raise `StoreError` if the folder of an SQLite file is missing, or if an earlier file left other files.
+    """Raise `StoreError` if the folder of an SQLite file is missing, or has files of an earlier SQLite file.
 
     If the SQLite file at `path` is missing, its log must not exist. If the SQLite file is missing or empty,
     its witness file (`ackwell.store.witness`) must not exist.

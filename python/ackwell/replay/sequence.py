@@ -307,7 +307,7 @@ class TopicReplay:
     def _note_entry(self, event: Event) -> None:
         """Add the entry of an event to the topic's ledgers and batch sizes.
 
-        Do nothing if the event does not show that the entry exists.
+        Only events that prove that their entry exists have an effect.
         """
         if event.ledger_id is None or EFFECTS[event.kind].action not in _OF_ENTRIES:
             return
@@ -327,7 +327,7 @@ class TopicReplay:
     def ledgers(self) -> dict[int, int]:
         """Return the number of entries of each ledger.
 
-        The greatest entry id that the events contain is taken as the last entry of its ledger.
+        The last entry of a ledger is the entry with the greatest id that the events contain.
         """
         return dict(self._ledgers)
 

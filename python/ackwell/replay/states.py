@@ -231,7 +231,7 @@ def starting_from(states: Iterable[SubscriptionState | SubscriptionStats]) -> Ca
 
 
 def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
-    """Set the initial state of a subscription in a fold to a replayed state or to a broker's statistics."""
+    """Set the initial state of a subscription in a fold. `state` may come from a replay or from a broker."""
     name = state.topic, state.subscription
     if isinstance(state, SubscriptionState):
         fold.start(name, state.cursor.to_position_info(), state.cursor.ledgers)
@@ -240,9 +240,9 @@ def start(fold: Fold, state: SubscriptionState | SubscriptionStats) -> None:
 
 
 def raise_at_acknowledgment(error: ProtocolError, sources: Sequence[str | AnyPath]) -> None:
-    """Search the first event that acknowledges the position in `error`, and raise `EventError` for it.
+    """Search for the first event that acknowledges the position in `error`.
 
-    Raise nothing if there is no such event.
+    Raise `EventError` with the file and line of this event. If the search finds no event, return.
     """
     if error.position is None:
         return

@@ -272,7 +272,7 @@ def arrow_schema(table: Table) -> pa.Schema:
 
 
 def path_value(name: str, text: str | None) -> str | int | None:
-    """Convert the text that a path has for an event column to the type of the column.
+    """Convert the value of an event column from a text in a path to the type of the column.
 
     Raises `EventError` if an integer column has a text that is not an integer.
     """
@@ -288,18 +288,18 @@ def path_value(name: str, text: str | None) -> str | int | None:
 
 
 class GivenColumn(NamedTuple):
-    """A column that a file or DataFrame has. It is compared with a `Column`, which a table needs."""
+    """A column that a file or DataFrame has. `column_flaws` compares it with the `Column` of a table."""
 
     name: str
     library_type: str
-    """Its type, as its library prints it."""
+    """The type of the column, as its library (PyArrow or Spark) prints the type."""
     type: str
-    """Its type, as Spark SQL prints it."""
+    """The type of the column, as Spark SQL prints the type."""
 
 
 @cache
 def readable_types(column: Column) -> re.Pattern[str]:
-    """Return a pattern that matches each type that can be read as `column`, as Spark SQL prints the type.
+    """Return a pattern that matches the types that can be read as `column`. Types have Spark SQL's names.
 
     >>> [bool(readable_types(EVENTS[2]).fullmatch(kind)) for kind in ("bigint", "double", "string")]
     [True, True, False]
@@ -323,7 +323,7 @@ class ColumnFlaw(NamedTuple):
 
     column: Column
     found: list[GivenColumn]
-    """The given columns with its name."""
+    """The given columns that have the name of `column`."""
 
     def __str__(self) -> str:
         if not self.found:
