@@ -1,4 +1,4 @@
-"""SHA-256 digests in plans, snapshots and journals. Because of the digest, a damaged file is refused."""
+"""SHA-256 digests in plans, snapshots and journals. A file whose digest does not match is refused."""
 
 from __future__ import annotations
 

@@ -40,12 +40,12 @@ _ACKS_IN_FLIGHT_MAX: Final = 64
 fill up."""
 
 _WAKE_ATTEMPTS_MAX: Final = 8
-"""`wake` stops after this number of successive attempts that did not reduce the waiting messages."""
+"""`wake` stops after this number of successive attempts without effect on the number of waiting messages."""
 _PAUSE_S: Final = 0.05
 _ATTACH_ATTEMPTS_MAX: Final = 10
 _REDIRECTS_MAX: Final = 8
 _CONNECT_REQUEST_ID: Final = UINT64_MAX
-"""The request id in the error that a broker sends as the answer to CONNECT, which has no request id."""
+"""The request id in a broker's error answer to CONNECT. The command itself has no request id."""
 _REFRESH: Final = b"PulsarAuthRefresh"
 """The data of an authentication challenge by which a broker requests a new token for an expired one."""
 _RETRYABLE: Final = (ErrorCode.SERVICE_NOT_READY, ErrorCode.TOO_MANY_REQUESTS, ErrorCode.METADATA_ERROR)
@@ -136,7 +136,7 @@ class Connection:
     def attached(self, topic: str, subscription: str, kind: SubscriptionType) -> Iterator[None]:
         """Attach a helper to a subscription during a `with` block.
 
-        Check first that the subscription exists. Otherwise the broker creates it.
+        The subscription must exist, because a broker creates a missing subscription when a helper attaches.
         """
         self._attach(topic, subscription, kind)
         try:

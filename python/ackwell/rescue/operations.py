@@ -131,7 +131,7 @@ def _read(file: Path, name: tuple[str, str]) -> Snapshot:
 
 
 def copy(connection: Connection, topic: str, subscription: str, new: str) -> Report:
-    """Create the subscription `new`, and acknowledge the entries in it that `subscription` has acknowledged.
+    """Create the subscription `new`. In `new`, acknowledge the entries that `subscription` has acknowledged.
 
     Partly acknowledged batches are not copied.
     """

@@ -63,7 +63,7 @@ class Plan:
     version: str | None
     """The version of the broker at the time of the snapshot; None if it is unknown."""
     limits: Mapping[str, int | bool]
-    """The broker settings on which the losses of a restart depend. Maps the name of each to its value."""
+    """The broker settings on which the losses of a restart depend: a map from name to value."""
     topic: str
     subscription: str
     type: SubscriptionType | None
@@ -78,7 +78,7 @@ class Plan:
     missing: PositionRangeSet
     """The entries that are acknowledged in the snapshot, but not in the live state."""
     ack_sets: AckSetMapping = field(default_factory=dict)
-    """The ack sets to restore, of partly acknowledged batches. The live state does not show ack sets."""
+    """The ack sets of the partly acknowledged batches to restore. The live state does not show ack sets."""
     passed: tuple[str, ...] = ()
     """A sentence for each check that passed."""
     unknown: tuple[str, ...] = ()
@@ -434,11 +434,12 @@ def _up_to(ranges: PositionRangeSet, ledger_id: int, entry_id: int) -> PositionR
 
 
 def _ranges_max(then: PositionRangeSet, perhaps: PositionRangeSet, before: tuple[int, int]) -> int:
-    """Return the maximum number of ranges that a restart kept before the first missing entry. O(ranges).
+    """Return the maximum number of ranges before the first missing entry that a restart may have kept.
 
     The snapshot has the ranges of `then`. Any positions of `perhaps` may have been acknowledged between the
     snapshot and the restart. `before` is the position before the first missing entry. A range of `then` that
     ends at `before` is not counted: the missing entry belonged to this range, so the restart did not keep it.
+    O(ranges).
     """
     missing = PositionRangeSet([(before[0], before[1], before[1] + 1)])
     parts = [each.to_arrays() for each in (then, perhaps, missing)]

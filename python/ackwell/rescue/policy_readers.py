@@ -41,13 +41,13 @@ _READER: Final = "__system_reader"
 _RECEIVED_AGAIN: Final = 1
 """The backlog of a reader that has read everything and then reconnected.
 
-It receives its last entry again, and does not acknowledge it. A new entry is acknowledged within 0.15 s. So
-only a backlog that remains until the second request is such an entry.
+Such a reader receives its last entry again, and does not acknowledge this entry. It acknowledges a new entry
+within 0.15 s. So a backlog of one that remains until the second request is the last entry.
 """
 _NO_OWNER: Final = "HTTP 412: Can't find owner for topic"
 """The answer of a broker while a bundle moves: 4.2.4 sends it for 0.2 s to 1.3 s, and then the statistics."""
 _RECONNECTED_MS: Final = 65_000
-"""How long after `__change_events` was loaded every reader has reconnected."""
+"""The maximum time in ms between a load of `__change_events` and the reconnection of its last reader."""
 
 
 class UnreadPolicies(NamedTuple):
@@ -56,7 +56,8 @@ class UnreadPolicies(NamedTuple):
     namespace: str
     reason: str
     state: Literal["waiting", "unread", "unknown"]
-    """`unknown` if the readers cannot be compared with the brokers; `unread` at the end of the wait."""
+    """`waiting` during the wait for a broker. `unread` if a broker has not read the policies at the end of
+    the wait. `unknown` if the readers cannot be compared with the brokers."""
 
     @property
     def note(self) -> str:
@@ -208,7 +209,7 @@ def _lag(admin: Admin, namespace: str, brokers: list[str], owners: list[str], ba
             f"{len(owners) - len(readers)} of the {len(owners)} brokers with bundles of {namespace} "
             f"({', '.join(owners)}) have not read the latest topic policies"
         )
-    # The statistics of a partitioned topic have no times, and need none if every broker has a reader.
+    # The statistics of a partitioned topic have no times. If every broker has a reader, no times are needed.
     if len(readers) >= len(brokers):
         return ""
     try:

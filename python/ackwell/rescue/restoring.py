@@ -119,7 +119,8 @@ def check_restored(plan: Plan, connection: Cluster) -> None:
     broker loads the topic without these acknowledgments.
     """
     if count := remaining(plan, _fresh(plan.name, connection))[0].cardinality:
-        # This is not a `StatsError`. Callers retry those, but a later request gives the same result.
+        # This is not a `StatsError`, because callers retry after a `StatsError`. Here, a retry has the same
+        # result.
         raise AckwellError(
             f"{plan.name[0]}: {count:,} entries are missing before the release; run the same command again"
         )

@@ -103,8 +103,10 @@ def stated_settings(
     """Return the settings of the broker, changed by a user's `assignments` (`name=value`).
 
     The changes apply to the settings that the broker reported. If the broker reported none, the changes apply
-    to the defaults of its version. But then the limit of ranges must be among the `assignments`, or
-    `others_are_defaults` must be true; otherwise return None, because this limit stays unknown.
+    to the defaults of its version.
+
+    Return None if the limit of ranges stays unknown: if the broker reported no settings, the limit is not in
+    `assignments`, and `others_are_defaults` is false.
     """
     reported = before.settings or now.settings
     if reported is None and not (others_are_defaults or RANGE_LIMIT in assigned(assignments)):
@@ -194,8 +196,8 @@ def _of_document(document: Any, file: AnyPath) -> Iterator[Snapshot | Unreadable
 def dump(answer: TopicAnswer, subscription: str, facts: BrokerFacts, cluster: str | None) -> dict[str, Any]:
     """Return the JSON values of a snapshot file.
 
-    The file has the values of a dump of `ackwell collect`, and the names of the subscription and the cluster,
-    and facts about the broker.
+    The file has the values of a dump of `ackwell collect`. In addition, it has the subscription, the cluster
+    and the broker.
     """
     return {
         **answer.to_json(),

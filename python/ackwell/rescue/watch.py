@@ -74,7 +74,7 @@ class WatchCounts:
     pending_entries: int = 0
     losses: int = 0
     """The number of losses that can be restored. If a load of a topic loses acknowledgments of several
-    subscriptions, it counts once for each of them."""
+    subscriptions, there is one loss for each subscription."""
     moves: int = 0
     """The number of observed seeks."""
     restored: int = 0
@@ -99,8 +99,8 @@ class Watch:
         self._restores = restores
         self._before = folder.observations()
         self._written = dict(self._before)
-        """The observations as they are in the folder. Their states equal those of `_before`, but they may be
-        older."""
+        """The observations in the folder. They may be older than the observations in `_before`, but have the
+        same states."""
         self._plans = folder.plans()
         self._at_risk: dict[str, int] = {}
         """Maps each topic to the number of its subscriptions that may lose ranges in the next load."""
@@ -221,8 +221,8 @@ class Watch:
     def _check_plan(self, one: _Round, plan: Plan, live: Snapshot) -> Iterator[WatchEvent]:
         """Compare an earlier plan with the live state; yield the events.
 
-        Remove the plan if it is carried out. Refuse it if it does not match the live state. Otherwise note
-        that the plan was checked in this round.
+        If the plan is carried out, remove it. If the plan does not match the live state, refuse it. In all
+        other cases, note that the plan was checked in this round.
         """
         try:
             left, parts = remaining(plan, live)

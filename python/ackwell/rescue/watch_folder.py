@@ -8,8 +8,8 @@
 An operator can use the files in `refused` with `ackwell rescue plan` and `apply`.
 
 If acknowledgments are missing, the watch writes the plan first. Then it replaces the last observation, from
-which the plan was made, by the new observation. After a kill between the two writes, the folder therefore has
-the plan and the observation from which the plan was made.
+which the plan was made, with the new observation. After a kill between the two writes, the folder therefore
+has the plan and the observation from which the plan was made.
 """
 
 from __future__ import annotations

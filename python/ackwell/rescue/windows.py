@@ -201,8 +201,9 @@ def endangered(
 def begin(connection: Connection, window: Window) -> Iterator[Result]:
     """Hold the subscriptions of a window and take a snapshot of each; yield each result.
 
-    The final snapshots are taken after all holds are set. They are then as recent as possible.
-    Before them, the call waits until every broker has read the holds.
+    First, the call takes a preliminary snapshot of each subscription and sets all holds. Then it waits until
+    every broker has read the holds. The final snapshots are taken last, so that they are as recent as
+    possible.
     """
     held: list[Name] = []
     with ThreadPoolExecutor(_HOLDS_AT_ONCE) as pool:
@@ -242,7 +243,7 @@ def _hold(connection: Connection, window: Window, name: Name) -> Result:
 def _wait_for_brokers(connection: Connection, topics: Iterable[str]) -> Iterator[Result]:
     """Wait until every broker has read the holds of `topics`.
 
-    Yield notes, and an error for each namespace if a broker has not read its policies in time.
+    Yield notes. Yield an error for each namespace whose topic policies a broker has not read in time.
     """
     for each in wait_until_read(connection.admin, topics):
         name = each.namespace, ""
@@ -266,7 +267,7 @@ def _snapshot(connection: Connection, window: Window, name: Name) -> Result:
 
 
 def _has_lost_acks(before: Snapshot, live: Snapshot) -> bool:
-    """Return whether the topic was loaded since the snapshot `before`, and has lost acknowledgments since."""
+    """Return whether the topic has been loaded since the snapshot `before` and has lost acknowledgments."""
     missing = existing(before.acked, live.stats.ledgers) - live.acked
     return len(missing) > 0 and is_loaded_anew(before, live)
 
@@ -343,7 +344,7 @@ class _Hold:
 def _lent(free: SimpleQueue[Connection]) -> Iterator[Connection]:
     """Take a connection from the queue `free`, and put it back at the end of the `with` block.
 
-    If the block raises an `AckwellError`, close the binary connection first.
+    If the block raises an `AckwellError`, call `close` of the connection first.
     """
     own = free.get()
     try:
@@ -422,8 +423,8 @@ def unload_window(
 
     If `names` is None, only call `end`, to complete an interrupted run. If a hold or a snapshot fails, or if
     a broker has not read the holds, nothing is unloaded. The folder of the window is deleted if every result
-    is a success. It is also deleted if nothing was unloaded and no hold remains, so that the next run begins
-    again.
+    is a success. It is also deleted if nothing was unloaded and no hold remains, so that the next run starts
+    from the beginning.
     """
     failed = False
     if names is not None:
