@@ -128,7 +128,7 @@ def source_kind(data: bytes) -> SourceKind:
 
 
 def is_cursor_info(data: bytes) -> bool:
-    """Return whether the bytes of a state, not compressed, are a ManagedCursorInfo and not a PositionInfo.
+    """Return whether the uncompressed bytes of a state are a ManagedCursorInfo and not a PositionInfo.
 
     Fields 2 and 3 decide. A PositionInfo has int64 fields 1 and 2, and its field 3 is a message (wire type
     2). A ManagedCursorInfo either lacks field 2, or its field 3 is an int64: the entry of the mark-delete
@@ -148,7 +148,7 @@ def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> st
     """Return the error message for a file of the kind `found` if one of the kinds `expected` was expected.
 
     The message names the command that reads files of the kind `found`. If this kind was expected, the
-    message states that the file is damaged.
+    message states that the file is damaged or incomplete.
 
     >>> wrong_kind(SourceKind.EVENTS, SourceKind.PLAN)
     'recorded events, not a plan of `ackwell rescue plan`; `ackwell replay` reads them'

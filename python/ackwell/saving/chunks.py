@@ -34,10 +34,10 @@ ENTRY_BYTES_MAX = 1 << 20
 STATE_BYTES_MAX = 64 << 20
 #: The first byte of every footer. No other uncompressed entry starts with it.
 FOOTER_MAGIC = b"{"
-#: The maximum size of a footer in bytes. It contains only two small numbers. The limit also bounds nested
-#: JSON.
+#: The maximum size of a footer in bytes. A footer contains only two small numbers. The limit also bounds the
+#: nesting of its JSON.
 FOOTER_BYTES_MAX = 256
-#: The number of bytes of the size in front of a compressed state. It is the uncompressed size, big-endian.
+#: The number of bytes of the integer before a compressed state: the uncompressed size, big-endian.
 SIZE_BYTES = 4
 
 

@@ -123,8 +123,8 @@ class Journal:
         self._deltas = 0
         self._delta_bytes = 0
         self._turn = [None]
-        """A lock. A save or a load takes the only element. If a second thread finds the list empty, it raises
-        an error."""
+        """A lock: a list with one element. A save or a load takes the element. If a second thread finds the
+        list empty, it raises an error."""
 
     @property
     def store(self) -> Store:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class MemoryLedger:
-    """The entries and metadata of a ledger in memory. It still has them after its `MemoryStore` is closed."""
+    """The entries and metadata of a ledger in memory. They remain after the `MemoryStore` is closed."""
 
     generation: int = 0
     metadata: dict[str, bytes] = field(default_factory=dict)

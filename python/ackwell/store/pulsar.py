@@ -44,8 +44,9 @@ if TYPE_CHECKING:
 
     import pulsar
 
-# The magic, the version and the kind of a record, then its generation, then an entry id. For an ENTRY, it is
-# the id of the entry. For a STATE, it is the id of the first entry that is not deleted.
+# The magic, the version and the kind of a record, then the generation of the owner, then an entry id. In an
+# ENTRY record, it is the id of the entry. In a STATE record, it is the id of the first entry that is not
+# deleted.
 HEADER = struct.Struct(">3sBBQQ")
 MAGIC = b"ALR"
 VERSION = 1

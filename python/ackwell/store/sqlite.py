@@ -137,8 +137,8 @@ class SqliteStore(Store):
         """Whether the file has the tables of this store. The first `own` creates them."""
         self._closed = False
         self._turn = [None]
-        """A lock. A write takes the only element. If a second thread finds the list empty, it raises an
-        error."""
+        """A lock: a list with one element. A write takes the element. If a second thread finds the list
+        empty, it raises an error."""
         self._found: tuple[tuple[object, ...] | None, Row | None] = None, None
         """The values of the row that were checked last, and the `Row` for these values. If the row did not
         change, it is not checked again."""
