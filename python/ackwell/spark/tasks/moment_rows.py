@@ -79,7 +79,7 @@ class _MomentReplay:
         self._last: tuple[Any, ...] | None = None
 
     def feed(self, columns: Columns, events: list[Fields]) -> Iterator[Fields]:
-        """Apply the next events. Before each event, yield the rows of the moments that are before it."""
+        """Apply the next events. Before each event, yield the rows of the moments before the event."""
         start = 0
         for row, fields in enumerate(events):
             while self._is_over(self._waiting[0], fields["time_ms"]):
