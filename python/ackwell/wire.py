@@ -144,7 +144,7 @@ class Reader:
         return tag >> 3, tag & 7
 
     def _skip(self, start: int, number: int, wire_type: int) -> None:
-        """Skip a fixed-width number or a group. `start` is the offset of its tag.
+        """Skip a fixed-width number or a group. `start` is the offset of the tag.
 
         Nested groups are tracked in a list instead of by recursion.
         """

@@ -641,9 +641,9 @@ def _never_committed(path: Path) -> bool:
 def _marks(path: Path) -> tuple[int, int]:
     """Return the application id and the version in the header of a file. The file stays unchanged.
 
-    SQLite reads the header, and not this module. If this process opened and closed the file itself, the
-    operating system would release the locks that SQLite has on the file. Another process could then delete
-    the log.
+    This function reads the header through SQLite and does not open the file itself. When a process closes a
+    file, the operating system releases all locks of the process on the file, also those of SQLite. Another
+    process could then delete the log.
 
     If a killed process or a full disk interrupted a checkpoint, the page count in the header includes pages
     that are only in the log. Such a file can be opened only together with its log.

@@ -1,16 +1,18 @@
 """The witness file of an SQLite file. It has the last confirmed write of each ledger in the SQLite file.
 
-SQLite reads a write-ahead log up to the first damaged frame, and treats a missing log as an empty one. If a
-bit of the log flips, or if the log is deleted after a crash, SQLite therefore silently returns an older
-ledger. The number of the last confirmed write in a second file reveals this.
+SQLite reads a write-ahead log up to the first damaged frame, and treats a missing log as an empty one. So if
+a bit of the log flips, or if the log is deleted after a crash, SQLite silently returns an older state of a
+ledger. The number of the last confirmed write in the witness file is then higher than the number in the
+ledger, which reveals the loss.
 
 The witness file is written after each commit. It is not synced, because it has to survive the end of the
-process, but not a power failure. The commit is already on the disk, so the number in the witness file is
-never higher than that in the ledger. Each ledger has a *slot*, a record of fixed size. Damaged slots are
-ignored.
+process, but not a power failure. Each commit is on the disk before its number is written. So without a loss,
+the number in the witness file is never higher than the number in the ledger. Each ledger has a *slot*, a
+record of fixed size. Damaged slots are ignored.
 
-The witness file also has the identity of each ledger, which is a random number. It reveals that the SQLite
-file or its log was replaced by a file of another store that has a ledger of the same name.
+The witness file also has the identity of each ledger, which is a random number. Two stores can have ledgers
+of the same name, but the identities differ. So the identity reveals that the SQLite file or its log was
+replaced by that of another store.
 """
 
 from __future__ import annotations
@@ -78,7 +80,10 @@ class Witness:
         return max(found, key=lambda confirmed: confirmed.writes, default=_NOTHING)
 
     def confirm(self, confirmed: ConfirmedWrite) -> None:
-        """Record that a write is durable. Do nothing if a newer owner has already recorded a later write."""
+        """Record that a write is durable.
+
+        Do nothing if a newer owner of the ledger has already recorded a later write.
+        """
         data = _slot(self._key, confirmed)
         try:
             if self._file is None:
@@ -132,7 +137,7 @@ def _slot(key: int, confirmed: ConfirmedWrite) -> bytes:
 def _confirmed(slot: bytes, key: int) -> ConfirmedWrite:
     """Return the confirmed write in a slot.
 
-    Its number is 0 if the slot is damaged or belongs to another ledger.
+    The number of the write is 0 if the slot is damaged or belongs to another ledger.
     """
     if len(slot) < SLOT_BYTES:
         return _NOTHING
