@@ -252,9 +252,9 @@ impl AckSets {
             .collect())
     }
 
-    /// Sets the words of an entry if the entry has no set, or if the first unacknowledged batch index in `words` is
-    /// higher than the one in the present set. Returns whether this changed the set. Brokers before 5.0 apply
-    /// cumulative acknowledgments in this way.
+    /// Replaces the set of an entry if the first unacknowledged batch index in `words` is higher than in the present
+    /// set. If the entry has no set, `words` become its set. Returns whether this changed the set. Brokers before 5.0
+    /// apply cumulative acknowledgments in this way.
     pub fn replace_if_later(&mut self, position: Position, words: &[i64]) -> bool {
         let mut stored = Vec::new();
         store(words, &mut stored);
@@ -329,8 +329,8 @@ impl AckSets {
         before - self.len
     }
 
-    /// Removes the sets of a ledger for which `keeps` returns false. `keeps` is called only for chunks that can have
-    /// entries from `first` to `last`.
+    /// Removes the sets of a ledger for which `keeps` returns false. `keeps` is called only for the sets in chunks that
+    /// can have entries from `first` to `last`.
     fn retain_between(
         &mut self,
         ledger_id: i64,
@@ -383,14 +383,14 @@ impl AckSets {
         rest
     }
 
-    /// Inserts every set of `newer`. It replaces the present set of the same entry.
+    /// Inserts every set of `newer`. An inserted set replaces the present set of the same entry.
     pub fn update(&mut self, newer: &Self) {
         for (position, set) in newer.iter() {
             self.insert_stored(position, set.stored());
         }
     }
 
-    /// Returns the sets that are not in `older`, or that are different there. O(sets).
+    /// Returns the sets of the entries that have no set or a different set in `older`. O(sets).
     #[must_use]
     pub fn changed_from(&self, older: &Self) -> Self {
         let mut changed = Self::new();

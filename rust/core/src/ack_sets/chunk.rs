@@ -14,7 +14,7 @@ pub(super) struct Chunk {
     /// The entry id that corresponds to offset 0. It is not greater than the first entry id.
     base: i64,
     offsets: Vec<u32>,
-    /// The end of each set's stored words; empty if each set has exactly one word.
+    /// For each set, the index after its last stored word in `words`. Empty if each set has exactly one word.
     ends: Vec<u32>,
     words: Vec<i64>,
     /// `changed` has a bit for each set that changed since the last save. `since` has a bit for each set that changed
@@ -54,8 +54,8 @@ impl Chunk {
         self.offsets.len()
     }
 
-    /// Returns the lower bound of the chunk. Every entry id of the previous chunk is less than this bound, and no entry
-    /// id of this chunk is less.
+    /// Returns the lower bound of the chunk. Every entry id of the previous chunk is less than this bound. Every entry
+    /// id of this chunk is equal to the bound or greater.
     pub(super) fn base(&self) -> i64 {
         self.base
     }
