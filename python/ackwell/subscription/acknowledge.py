@@ -90,7 +90,7 @@ class Acknowledgments:
         return changed
 
     def _forget_acked(self, consumer: Consumer | None, ledger_ids: Int64s, entry_ids: Int64s) -> None:
-        """Remove acknowledged entries from the consumers, the queue, the counts and the back-offs."""
+        """Remove acknowledged entries from the consumers, the queue, the redelivery counts and back-offs."""
         state = self._state
         if state.policy.individual:
             state.consumers.remove_acknowledged_many(consumer, ledger_ids, entry_ids)
@@ -102,7 +102,7 @@ class Acknowledgments:
             self._existing(ledger_ids, entry_ids)
 
     def partial_ack_keeps_blocked(self) -> bool:
-        """Return whether a consumer is blocked and an acknowledgment of part of a batch cannot unblock it."""
+        """Return whether a consumer is blocked and stays blocked when it acknowledges part of a batch."""
         state = self._state
         return not state.settings.partial_ack_unblocks and any(each.blocked for each in state.consumers)
 
@@ -192,7 +192,10 @@ class Acknowledgments:
         return int((left >= 0).sum())
 
     def _note_plain_ack(self, consumer: Consumer | None, position: Position, acked_bits: int) -> None:
-        """Record acknowledged messages of a batch. A transaction that acknowledges them later is refused."""
+        """Record messages of a batch that were acknowledged without a transaction or by a commit.
+
+        A later acknowledgment of these messages in a transaction is refused.
+        """
         state = self._state
         state.transactions.note_plain_ack(position, acked_bits)
         if state.transactions.kept.get(position) == WHOLE:
@@ -307,7 +310,7 @@ class Acknowledgments:
     def _commit_cumulative(self, position: Position, ack_set: Sequence[int]) -> bool:
         """Acknowledge all messages up to a position.
 
-        Return False if the mark-delete position is already at or after it.
+        Return False if the mark-delete position is already at or after the given position.
         """
         if position <= self._state.cursor.mark_delete_position:
             return False
@@ -316,8 +319,9 @@ class Acknowledgments:
     def _end(self, transaction: TransactionId) -> Transaction:
         """Close a transaction and return its content.
 
-        If `cumulative_hides_individual` is set and any open transaction has a cumulative acknowledgment, only
-        the cumulative acknowledgment of the given transaction ends. Its individual acknowledgments stay open.
+        There is one exception: `cumulative_hides_individual` is on, and any open transaction has a cumulative
+        acknowledgment. Then only the cumulative acknowledgment of the given transaction ends and is returned.
+        Its individual acknowledgments stay open.
         """
         transactions = self._state.transactions
         if self._state.settings.cumulative_hides_individual and transactions.cumulative:
@@ -343,7 +347,7 @@ class Acknowledgments:
     def _lower(
         self, position: Position, remaining: int, consumer: Consumer | None, *, unblocks: bool
     ) -> None:
-        """Set the remaining messages of a pending entry.
+        """Set the number of remaining messages of a pending entry.
 
         If no message of the entry needs delivery, remove the entry from its consumer.
         """
@@ -360,7 +364,10 @@ class Acknowledgments:
             state.replay.discard(*position)
 
     def _keep_waiting(self, position: Position) -> None:
-        """Block the hash of a message that waits for redelivery, while open transactions hold the message."""
+        """Block the hash of a held entry if the entry waits for redelivery.
+
+        The hash stays blocked while open transactions hold the entry.
+        """
         state = self._state
         if not state.holds_waiting:
             return
@@ -373,7 +380,10 @@ class Acknowledgments:
 
 
 def _acked_bits(message: MessageId) -> int:
-    """Return the messages of an entry that an acknowledgment in a transaction acknowledges, as bits."""
+    """Convert the ack set of a message id in a transaction to bits: bit set = acknowledged.
+
+    `WHOLE` means that the whole entry is acknowledged.
+    """
     unacked = from_words(message.ack_set)
     sized = message.batch_size is not None and message.batch_size >= 1
     if not unacked and not (message.ack_set and sized):

@@ -167,7 +167,10 @@ class Consumers(EqualByState):
             self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def count(self, consumer: Consumer, messages: int) -> None:
-        """Count delivered messages: take permits and add to the unacknowledged messages of a consumer.
+        """Count messages that are delivered to a consumer.
+
+        The permits of the consumer decrease by `messages`. Its number of unacknowledged messages increases by
+        `messages`.
 
         The entries of these messages are added by `deliver_many`.
         """
@@ -204,9 +207,9 @@ class Consumers(EqualByState):
                 self.draining.count_delivered(consumer.key, sticky_key_hash)
 
     def report_batch_size(self, consumer: Consumer, position: Position, batch_size: int) -> None:
-        """Store the batch size of an entry, which `pending` returns if `partial_ack_lowers_pending` is off.
+        """Store the batch size of a pending entry if the setting `partial_ack_lowers_pending` is off.
 
-        With this setting on, nothing is stored.
+        The method `pending` then returns this size. If the setting is on, nothing is stored.
         """
         if not self._settings.partial_ack_lowers_pending:
             consumer.as_delivered[position] = batch_size
@@ -214,7 +217,8 @@ class Consumers(EqualByState):
     def pending(self, consumer: Consumer) -> dict[Position, PendingAck]:
         """Return the pending entries of a consumer.
 
-        Each has the number of messages that a broker reports, which depends on `partial_ack_lowers_pending`.
+        Each entry has the number of messages that a broker reports. This is the number of unacknowledged
+        messages, or the batch size if `partial_ack_lowers_pending` is off.
         """
         pending = {Position(*position): value for position, value in consumer.pending.items()}
         for position, batch_size in consumer.as_delivered.items():
@@ -317,9 +321,9 @@ class Consumers(EqualByState):
         *,
         unblocks: bool,
     ) -> None:
-        """Lower the number of remaining messages of many pending entries to `remaining`, in order.
+        """Lower the number of remaining messages of each of many pending entries.
 
-        Each new number is at least 1.
+        `remaining` has the new number for each entry. Each new number is at least 1.
         """
         if guess is not None:
             lowered = guess.pending.lower_many(ledger_ids, entry_ids, remaining)
@@ -422,11 +426,11 @@ class Consumers(EqualByState):
         return max(allowance, 0)
 
     def all_fit(self, consumers: Sequence[Consumer], messages: Sequence[float], largest: int) -> bool:
-        """Return whether the consumers can get messages without reaching a limit.
+        """Return whether the consumers can get all of these messages without reaching a limit.
 
-        The result does not depend on how reads divide the messages. `messages` has the number of messages for
-        each consumer. `largest` is the number of messages in the largest entry. After all messages, enough
-        permits must remain for one more full read.
+        The result does not depend on the division of the messages into reads. `messages` has the number of
+        messages for each consumer. `largest` is the number of messages in the largest entry. The result is
+        also False if the permits that remain afterwards do not suffice for one more full read.
         """
         at_once = self.read_max
         total = sum(messages)
@@ -458,8 +462,9 @@ class Consumers(EqualByState):
     def readable(self) -> int:
         """Return the number of entries that a broker reads at once; at least 1.
 
-        This is the sum of the permits of all consumers, or the permits of the first unblocked consumer that
-        has some, whichever is greater. The sum can be smaller, because permits can be negative.
+        This is the greater of two numbers: the sum of the permits of all consumers, and the permits of the
+        first unblocked consumer that has permits. The sum can be the smaller number, because permits can be
+        negative.
         """
         first = next((each.permits for each in self if each.permits > 0 and not each.blocked), 1)
         return max(first, sum(each.permits for each in self))
@@ -510,7 +515,7 @@ class Consumers(EqualByState):
     def _wrongly_blocked(self, consumer: Consumer, unacked: int) -> bool:
         """Return whether a consumer's blocked flag contradicts its number of unacknowledged messages.
 
-        Between half of the limit and the limit, the flag can have either value.
+        If this number is between half of the limit and the limit, the flag can have either value.
         """
         settings, limit = self._settings, self._settings.max_unacked_per_consumer
         if limit == 0:
@@ -583,9 +588,10 @@ class Consumers(EqualByState):
 
 
 def _blocked(now: bool, unacked: int, limit: int) -> bool:
-    """Return the value that a blocked flag must have, given its value `now`.
+    """Return the value that a blocked flag must have. `now` is its present value.
 
-    If the count is between half of the limit and the limit, the flag keeps its value.
+    If the number of unacknowledged messages is between half of the limit and the limit, the flag keeps its
+    value.
     """
     if limit == 0 or unacked * 2 < limit:
         return False

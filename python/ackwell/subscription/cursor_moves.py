@@ -27,7 +27,8 @@ class CursorMoves:
     def seek(self, position: Position, ack_set: tuple[int, ...]) -> None:
         """Move the cursor so that the given position is read next.
 
-        With an ack set, only those messages of its entry are unacknowledged whose bit is set.
+        An ack set selects the messages of the entry at this position that are unacknowledged: those whose bit
+        is set.
         """
         # The reset also drops the redelivery counts, because the cursor saves them.
         self._state.cursor.reset(*position, ack_set)
@@ -62,7 +63,8 @@ class CursorMoves:
     def expire(self, requested: Position) -> int:
         """Acknowledge all messages up to a position; return the number of entries that this changed.
 
-        With `expires_by_search`, the last of these entries is the one that a broker's search finds.
+        With `expires_by_search`, this position is the entry that a broker's search finds. It can be before
+        the requested entry (see `expiry`).
         """
         state = self._state
         by_search = state.settings.expires_by_search
@@ -70,7 +72,7 @@ class CursorMoves:
         return 0 if position is None else self.acknowledge_up_to(position)
 
     def skip(self, entries: int) -> int:
-        """Acknowledge the first `entries` unacknowledged entries; return how many there were."""
+        """Acknowledge the first `entries` unacknowledged entries; return how many entries changed."""
         position = self._unacknowledged(entries)
         return 0 if position is None else self.acknowledge_up_to(position)
 
@@ -84,7 +86,7 @@ class CursorMoves:
         return cleared
 
     def _unacknowledged(self, count: int) -> Position | None:
-        """Return the unacknowledged entry number `count`, or the last one if there are fewer.
+        """Return the last of the first `count` unacknowledged entries.
 
         Return None if all entries are acknowledged.
         """

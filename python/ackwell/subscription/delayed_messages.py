@@ -30,7 +30,10 @@ class DelayedMessages(Protocol):
 
     @property
     def waits_for_fixed_delay(self) -> bool:
-        """Whether all delays are equal, so that each message that is read later is also due later."""
+        """Whether a dispatcher should stop reading, because many messages wait and all have the same delay.
+
+        A message that is read later is then also due later.
+        """
 
     def note_undelayed(self) -> None:
         """Record that a message is not tracked, because it has no delay or is already due."""

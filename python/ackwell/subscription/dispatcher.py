@@ -52,11 +52,13 @@ class Dispatcher:
     """Delivers queued and unread entries to the consumers that the policy chooses.
 
     If no consumer gets an entry, the entry stays unread or in the replay queue. Dispatch skips no unread
-    entry: if an entry is offered while an earlier entry is unread, the offered entry stays unread. Only on
-    Key_Shared, an unread entry that must wait moves to the queue, so that entries of other keys can pass it.
+    entry: if an entry is offered while an earlier entry is unread, the offered entry stays unread. There is
+    one exception: on Key_Shared, an unread entry that must wait moves to the queue, so that entries of other
+    keys can pass it.
 
     With order per key, an entry waits while an earlier entry of its hash waits. Three places check this: the
-    choice of positions from the queue, the dispatch of each entry, and the decision on a whole run.
+    choice of positions from the queue, the dispatch of a single entry, and the dispatch of many entries at
+    once.
     """
 
     def __init__(self, state: State) -> None:
@@ -159,7 +161,8 @@ class Dispatcher:
     def dispatch_many(self, entries: Entries, now_ms: int) -> list[Delivery]:
         """Dispatch many entries; return the deliveries.
 
-        A run of entries without a special case is decided at once.
+        If no new entry is a special case (see `_must_dispatch_singly`), the policy decides on all of them at
+        once.
         """
         state = self._state
         again, new = entries.split(state.unread.position)
@@ -197,7 +200,7 @@ class Dispatcher:
     def _in_groups(self, new: Entries, owners: Owners, now_ms: int) -> list[Delivery]:
         """Deliver unread entries to the consumers that the policy chose, and move the read position.
 
-        All entries without an owner are at the end. They stay unread.
+        Entries without an owner stay unread. They are always the last entries.
         """
         import numpy as np
 
@@ -228,12 +231,13 @@ class Dispatcher:
     def _by_reads(
         self, entries: Entries, now_ms: int, *, new: bool, new_follow: bool = False
     ) -> list[Delivery]:
-        """Dispatch entries in reads of a broker's size, while any consumer may get entries.
+        """Dispatch entries in reads of the size that a broker uses, until no consumer may get entries.
 
-        A broker reads its replay queue before it reads new entries. So after a call that delivered or delayed
-        an entry while the queue has entries, the loop stops before the next read. `new_follow` is true if new
-        entries follow the queued `entries`. The loop then also stops after a read that delivered nothing, if
-        a broker would read new entries next (see `looks_ahead`).
+        A broker reads its replay queue before it reads new entries. So if the queue has entries, and this
+        call has already delivered or delayed an entry, the loop stops before the next read.
+
+        `new_follow` is true if `entries` are queued and new entries follow them. The loop then also stops
+        after a read that delivered nothing, if a broker would read new entries next (see `looks_ahead`).
         """
         state = self._state
         policy = state.policy
@@ -296,11 +300,12 @@ class Dispatcher:
         return read
 
     def _places_left(self, read: Entries, size: int) -> tuple[int, dict[ConsumerKey, int] | None]:
-        """Return how many entries of `read` a broker's next read of its queue takes, with `size` places.
+        """Return how many entries of `read` fit into a broker's next read of its queue.
 
-        A broker removes an acknowledged position from its replay queue only when it reads the position. So
-        such positions take places in the read. On Key_Shared, also return how many entries each consumer may
-        get. A read that contains only acknowledged positions is skipped.
+        The broker's read has `size` places. A broker removes an acknowledged position from its replay queue
+        only when it reads the position. So acknowledged positions take places in the read. A read that
+        contains only acknowledged positions is skipped. On Key_Shared, also return how many entries each
+        consumer may get.
         """
         policy, replay = self._state.policy, self._state.replay
         rows = zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)
@@ -334,9 +339,10 @@ class Dispatcher:
     def _first_places(
         self, queue: Mapping[Position, int | None], size: int
     ) -> tuple[list[Position], dict[ConsumerKey, list[Position]]]:
-        """Return the positions that a broker's next read of `size` places takes from its queue.
+        """Return the first positions that a broker reads from its queue, at most `size`.
 
-        On Key_Shared, also return these positions by consumer, except positions whose hash is unknown.
+        On Key_Shared, also return a map from each consumer to its positions. Positions whose hash is unknown
+        are not in the map.
         """
         policy = self._state.policy
         found: list[Position] = []
@@ -386,10 +392,11 @@ class Dispatcher:
         policy.read = None
 
     def _whole_reads(self, entries: Entries) -> tuple[int, Owners]:
-        """Choose the owners of the entries in whole reads, until a read contains an entry that must wait.
+        """Choose the owners of entries, one whole read after the other. Stop when an entry must wait.
 
-        Returns the number of entries with a decision, and the owner of each entry; -1 means no owner. The
-        counters of the consumers already include the messages of these entries.
+        Returns the number of entries that were decided, and the owner of each entry; -1 means no owner. The
+        counters of the consumers already include the messages of the decided entries. Decided entries without
+        an owner are in the queue.
         """
         import numpy as np
 
@@ -520,10 +527,10 @@ class Dispatcher:
     def _queue_if_unassigned(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
     ) -> NonDelivery | None:
-        """Queue an entry with a delay if no consumer can get it now; return the reason, else `None`.
+        """Queue a delayed entry if no consumer can get it now, and return the reason.
 
-        A broker chooses the consumer first and then checks the delay. So an entry without a consumer waits in
-        the queue, and its delay is checked later.
+        Return `None` if the entry was not queued. A broker chooses the consumer first and then checks the
+        delay. So an entry without a consumer waits in the queue, and its delay is checked later.
         """
         state, policy = self._state, self._state.policy
         if policy.read is None:
@@ -539,7 +546,7 @@ class Dispatcher:
     def _choose_if_first(
         self, new: bool, ledger_id: int, entry_id: int, sticky_key_hash: int
     ) -> Consumer | NonDelivery:
-        """Choose the consumer of an entry, with a check of key order and quarantine.
+        """Choose the consumer of an entry. Before this, check the order of its key and the quarantine.
 
         Return the consumer, or the reason why none gets the entry.
         """
@@ -555,16 +562,17 @@ class Dispatcher:
         return self._state.key_waits(ledger_id, entry_id, sticky_key_hash)
 
     def _pass(self, new: bool, ledger_id: int, entry_id: int) -> None:
-        """Move the read position past an entry if `new` is true, otherwise remove it from the queue."""
+        """Move the read position past an entry if `new` is true, else remove the entry from the queue."""
         if new:
             self._state.unread.position = ledger_id, entry_id + 1
         else:
             self._state.replay.discard(ledger_id, entry_id)
 
     def _advance_over_held(self, new: bool, place: tuple[int, int]) -> None:
-        """Move the read position past the entries before `place`, as long as open transactions hold them.
+        """Move the read position past the held entries before `place`, until no consumer can get one.
 
-        A broker reads these entries, so they take places in its reads.
+        Held entries are those that open transactions hold. A broker reads them, so they take places in its
+        reads.
         """
         state = self._state
         policy = state.policy
@@ -672,10 +680,11 @@ class Dispatcher:
 
 
 def _fit_into_read(read: Entries, held: list[Position], size: int) -> tuple[Entries, list[Position]]:
-    """Shorten a read so that it has at most `size` entries, including the held ones.
+    """Shorten a read so that it has at most `size` entries, including held entries.
 
-    Return its other entries and its held entries. If many held entries precede the first entry of `read`, a
-    broker first makes reads that contain only held entries and deliver nothing. These reads are left out.
+    Return the entries of `read` that remain, and the held entries before the last of them. If many held
+    entries precede the first entry of `read`, a broker first makes reads that contain only held entries and
+    deliver nothing. The held entries of these reads are not returned.
     """
     rows = [*zip(read.ledger_ids.tolist(), read.entry_ids.tolist(), strict=True)]
     before = bisect_left(held, rows[0])

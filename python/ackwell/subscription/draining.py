@@ -1,4 +1,4 @@
-"""Draining hashes: sticky-key hashes with a new owner, of which the old owner still has pending messages.
+"""Draining hashes: sticky-key hashes with a new owner and with messages that are pending at the old owner.
 
 To keep the order of each key, the new owner gets no message of a hash while the old owner has pending
 messages of it. Hashes get a new owner only when a consumer joins or leaves, so the pending messages are
@@ -58,7 +58,7 @@ class DrainingHashes(EqualByState):
             self._remove(consumer, sticky_key_hash)
 
     def by_consumer(self) -> dict[ConsumerKey, dict[int, int]]:
-        """Return, for each old owner, its draining hashes with its number of pending entries. O(hashes)."""
+        """Return the draining hashes of each old owner, with its number of pending entries. O(hashes)."""
         found: dict[ConsumerKey, dict[int, int]] = {}
         for sticky_key_hash, (owner, holders) in self.pending.items():
             for holder, entries in holders.items():
@@ -67,7 +67,7 @@ class DrainingHashes(EqualByState):
         return found
 
     def audit(self, consumers: Iterable[Consumer], selector: Selector) -> list[str]:
-        """Recompute the draining hashes; return a text if the stored hashes differ from them."""
+        """Recompute the draining hashes; return a text if the stored hashes are not the same."""
         found = drained(consumers, selector)
         return [] if found == self.pending else [f"draining hashes are {self.pending}, found {found}"]
 

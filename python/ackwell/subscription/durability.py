@@ -47,7 +47,7 @@ class Durability(EqualByState):
         """The mark-delete position of the last durable state."""
 
     def add(self, receipt: Receipt) -> None:
-        """Add a receipt. The next staged state makes it durable."""
+        """Add a receipt. It can be sent when the next staged state has been saved."""
         self._waiting.append(receipt)
 
     def forget(self, consumer: ConsumerKey) -> None:

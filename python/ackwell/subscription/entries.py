@@ -75,7 +75,7 @@ class Entries(NamedTuple):
         return self.pick(~new), self.pick(new)
 
     def at(self, indexes: list[int]) -> Entries:
-        """Return the entries at these indexes, which are ascending."""
+        """Return the entries at the given indexes, which must be ascending."""
         import numpy as np
 
         if len(indexes) == self.entries:

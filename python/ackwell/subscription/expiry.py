@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def found_by_search(cursor: Cursor, requested: Position) -> Position | None:
     """Return the last entry that a broker expires after a request to expire all entries up to `requested`.
 
-    Return None if it expires none.
+    Return None if the broker expires no entry.
 
     O(ledgers · log entries).
     """

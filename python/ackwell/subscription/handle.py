@@ -89,7 +89,7 @@ def accepted_part(acks: Acknowledgments, command: AckColumns) -> AckColumns:
 
 
 def signed(properties: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """Convert the property values of a command, unsigned 64-bit integers, to the signed ones of a cursor."""
+    """Convert the property values of a command from unsigned to signed 64-bit integers."""
     return {name: signed64(value) for name, value in properties}
 
 

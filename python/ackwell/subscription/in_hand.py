@@ -1,4 +1,4 @@
-"""The entries that a consumer has in hand, which means that it works on them. The others are prefetched.
+"""The entries that a consumer has in hand: those that it works on. Its other entries are prefetched.
 
 If an entry crashes its consumer, the redelivery count of the entry must increase, so that a poison message
 becomes a dead letter. A broker cannot distinguish the entry that a lost consumer worked on from its
@@ -54,7 +54,7 @@ class DeliveryTracker:
 
     An acknowledgment costs nothing, because a later scan drops the entries that are no longer pending. An
     entry is *late* if its ack timeout ended and the consumer may still work on it. Each operation is
-    amortised O(1), except `positions`, and except the return of an entry while another entry is late.
+    amortised O(1). The exceptions are `positions`, `drop_removed`, and `finish` while an entry is late.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -156,7 +156,7 @@ class DeliveryTracker:
         self._scan(pending, len(self._order))
 
     def _unpack(self, pending: PendingAcks, limit: int | None = None) -> None:
-        """Move the first `limit` entries of the columns, or all of them, to `_order`.
+        """Move the first `limit` entries of `_columns` to `_order`; all entries if `limit` is None.
 
         Entries that are not pending are dropped.
         """
@@ -167,10 +167,11 @@ class DeliveryTracker:
             del column[:limit]
 
     def _scan(self, pending: PendingAcks, limit: int) -> list[Position]:
-        """Return the first pending entries of `_order`, at most `limit` minus the late entries before them.
+        """Return the first pending entries of `_order`, at most `limit`.
 
-        Entries that are no longer pending are dropped. A late entry is dropped if the consumer has finished
-        an entry that was delivered after it, because the consumer then no longer works on the late entry.
+        Each late entry before them takes one of the `limit` places, unless it is dropped. All other entries
+        that are not pending are dropped. A late entry is dropped if the consumer has finished an entry that
+        was delivered after it, because the consumer then no longer works on the late entry.
         """
         found: list[Position] = []
         late: list[Position] = []
@@ -236,7 +237,7 @@ def count_tries(state: State, consumer: Consumer) -> None:
 
 
 def encode_in_hand(state: State) -> bytes:
-    """Encode the entries in hand, and the suspects that are not in hand; no bytes if there are none."""
+    """Encode the entries in hand, and the suspects that are not in hand. Without entries, return no bytes."""
     if not state.consumers.reporting and not state.counts.suspecting:
         return b""
     held = {position for consumer in state.consumers for position in in_hand_of(state, consumer)}
@@ -299,9 +300,9 @@ def _summed(differences: Iterable[int]) -> Iterator[int]:
 class _UnfinishedEntries:
     """The entries that the active consumer of Exclusive or Failover has not finished.
 
-    `DeliveryTracker.positions` gets this object instead of `PendingAcks`, because these types do not track
-    pending entries. A started entry stays in hand even if reading starts again at the first unacknowledged
-    entry.
+    `DeliveryTracker.positions` gets this object instead of `PendingAcks`, because a subscription of these
+    types does not track pending entries. A started entry stays in hand even if reading starts again at the
+    first unacknowledged entry.
     """
 
     def __init__(self, state: State) -> None:

@@ -14,7 +14,7 @@ def check_places(state: State) -> None:
 
     The places are: acknowledged, held whole by an open transaction, pending at a consumer, queued for
     redelivery, delayed, a dead letter, unread. There is one exception. The tracker of delayed messages may
-    still contain an entry that is acknowledged or held. It drops the entry at the delivery time.
+    still contain an entry that is acknowledged or held. The tracker drops such an entry at its delivery time.
     """
     places = _places(state)
     seen = state.structures.position_range_set()

@@ -39,7 +39,7 @@ class PositionsByHash(EqualByState):
     def add(self, ledger_id: int, entry_id: int, sticky_key_hash: int) -> None:
         """Add a position, or change its hash.
 
-        O(log n) for n positions of the hash if the position is greater than all of them, else O(n).
+        With n positions of the hash: O(log n) if the new position is greater than all of them, else O(n).
         """
         self.discard(ledger_id, entry_id)
         self._hashes.add(ledger_id, entry_id, 1, sticky_key_hash)

@@ -124,10 +124,10 @@ class Quarantine:
         return found
 
     def _for_active(self, kept: set[ConsumerKey]) -> list[Position]:
-        """Add the key of the active consumer to `kept` if it must finish its entries before a suspect.
+        """Add the key of the active consumer to `kept` if the consumer must be free for a suspect.
 
-        This is so if it has entries and the next unread entry is a suspect. Return an empty list, because no
-        suspect is queued.
+        This is so if the consumer has unfinished entries and the next unread entry is a suspect. Return an
+        empty list, because no suspect is queued.
         """
         state = self._state
         active = state.policy.active
@@ -140,7 +140,8 @@ class Quarantine:
     def _is_free(self, consumer: Consumer, sticky_key_hash: int) -> bool:
         """Return whether a consumer has permits and no pending entries.
 
-        Entries in their back-off do not count.
+        Entries in their back-off do not count. Return False, too, if another consumer still has pending
+        entries of the hash.
         """
         state = self._state
         if not _requests(consumer):

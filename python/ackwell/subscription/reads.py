@@ -57,7 +57,7 @@ class Read:
         self._allowed[consumer.key] -= 1
 
     def count_sent(self, key: ConsumerKey, messages: int, entries: int = 1) -> None:
-        """Record that entries with this number of messages were delivered to a consumer."""
+        """Record a delivery to a consumer: the number of entries, and the number of messages in them."""
         self._messages -= messages
         before, sent = self._sent.get(key, (0, 0))
         self._sent[key] = before + messages, sent + entries
@@ -81,7 +81,8 @@ def entries_allowed(consumers: Consumers, consumer: Consumer) -> int:
 def average(consumer: Consumer, messages: Iterable[float], entries: Iterable[int]) -> None:
     """Update the mean batch size of a consumer.
 
-    `messages` and `entries` have the numbers that the consumer got in each of several reads.
+    `messages` and `entries` have one number for each of several reads: how many messages and how many entries
+    the consumer got in this read.
     """
     mean = consumer.mean_batch_size
     for each, number in zip(messages, entries, strict=True):

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 class Redelivery:
-    """Redelivers the entries of lost consumers, and entries whose redelivery, timeout or delay is due."""
+    """Queues entries for redelivery: when a consumer is lost or returns them, or when a wait ends.
+
+    The wait is a back-off, an ack timeout, or the time until the delivery time.
+    """
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -23,7 +26,7 @@ class Redelivery:
     def remove_consumer(self, consumer: Consumer) -> int:
         """Remove a consumer and queue its pending entries; return their number.
 
-        The redelivery count of each entry that it had in hand increases by one.
+        The redelivery count of each entry that the consumer had in hand increases by one.
         """
         state = self._state
         count_tries(state, consumer)
@@ -143,7 +146,7 @@ class Redelivery:
         return min((time for time in times if time is not None), default=None)
 
     def later_of_key(self, consumer: Consumer, position: Position) -> list[Position]:
-        """Return the consumer's pending entries after `position` that have the hash of the entry there."""
+        """Return a consumer's later pending entries that have the same hash as the entry at `position`."""
         value = consumer.pending.get(position)
         if value is None or not self._state.policy.by_key:
             return []
@@ -163,7 +166,7 @@ class Redelivery:
         return released
 
     def _time_out(self, consumer: Consumer, due: Sequence[Position]) -> int:
-        """Queue the entries of a consumer whose ack timeout ended; return their number.
+        """Queue the entries `due` of a consumer, whose ack timeouts ended; return their number.
 
         If the consumer reports its entries in hand, the redelivery counts increase only for entries in hand
         and for entries in their back-off.

@@ -38,7 +38,7 @@ INT32_END: Final = 1 << 31
 
 
 class SavedPart:
-    """The state that a subscription saves together with its cursor, as `carried` of this cursor."""
+    """The state that a subscription saves together with its cursor. The cursor stores it in `carried`."""
 
     def __init__(self, state: State, idle_since: int | None, others: bytes) -> None:
         self._state = state
@@ -77,9 +77,9 @@ class SavedPart:
 def restore_carried(state: State) -> bytes:
     """Restore the state of a subscription from its cursor; return the unknown fields of other programs.
 
-    The restored state consists of the redelivery counts, the suspects and the open transactions. From then
-    on, each save of the cursor includes it. Raises `CorruptStateError` for a state that no subscription
-    saves.
+    The restored state consists of the redelivery counts, the suspects and the open transactions. Each later
+    save of the cursor includes this state. Raises `CorruptStateError` for a state that a subscription cannot
+    have saved.
     """
     cursor, carried = state.cursor, state.cursor.carried
     counts = carried.counts(cursor.is_acked)

@@ -3,7 +3,7 @@
 A selector maps a hash, also called a slot, to a consumer. The map changes only when a consumer joins or
 leaves. A selector has sorted boundaries: a hash belongs to the first boundary at or above it. To join or
 leave costs O(points), and to select costs O(log points). A consumer is identified by its key (see
-`ConsumerKey`). Its name need not be unique; it determines only the slots of the consumer's points.
+`ConsumerKey`). Its name need not be unique. The name determines only the slots of the consumer's points.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class Selector(Protocol):
         """Return the owner of a slot, or `None` if the slot has no owner."""
 
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
-        """Return the runs of slots with the same owner, in order, as pairs: the last slot, the owner."""
+        """Return the last slot and the owner of each run of slots with the same owner, in order."""
 
 
 class ConsistentHashing(EqualByState):
-    """A ring with 100 points for each consumer: the default of 4.2.
+    """A ring with 100 points for each consumer: the default selector of Pulsar 4.2.
 
     Point `i` of a consumer is at the hash of the text `name NUL n NUL i`. `n` is the lowest number that no
     other consumer with the same name has. If points of two consumers share a slot, the consumer that joined
@@ -91,7 +91,8 @@ class ConsistentHashing(EqualByState):
     ) -> None:
         """Add the points of a consumer to the ring.
 
-        If other consumers own the slots of all its points, it owns no slot until one of them leaves.
+        If other consumers own the slots of all these points, the new consumer owns no slot until one of the
+        other consumers leaves.
         """
         name = str(consumer) if name is None else name
         taken = {number for other, number in self._names.values() if other == name}
@@ -251,7 +252,7 @@ class StickyRanges(EqualByState):
     def boundaries(self) -> list[tuple[int, ConsumerKey | None]]:
         """Return the last slot and the owner of each range, in order.
 
-        For each gap before, between and after the ranges, return the last slot and `None`.
+        The gaps before, between and after the ranges are included: for a gap, the owner is `None`.
         """
         runs: list[tuple[int, ConsumerKey | None]] = []
         free = 0
@@ -302,8 +303,8 @@ class FailoverRing(EqualByState):
     """The hash ring that chooses the active consumer of a topic without partitions.
 
     The topic's hash selects the consumer. Unlike the ring of Key_Shared, this ring uses the full 31-bit
-    range, and the texts that are hashed have no separators. If two consumers have the same point, it belongs
-    to the one that comes later in the list of names.
+    range, and the texts that are hashed have no separators. If two consumers have the same point, the point
+    belongs to the consumer that comes later in the list of names.
     """
 
     def __init__(self, topic: str) -> None:

@@ -218,7 +218,7 @@ class State:
         self.transactions.validate()
 
     def audit_retrying(self) -> list[str]:
-        """Recompute `retrying`, the messages that block their hash outside the queue.
+        """Recompute `retrying`: the messages that are not queued and block later messages of their hash.
 
         Return a text if the stored messages differ from the recomputed ones.
         """
@@ -239,9 +239,9 @@ class State:
         return [] if found == retrying else [f"retrying is {retrying}, expected {found}"]
 
     def _held_waiting(self) -> dict[Position, int]:
-        """Return the messages that open transactions hold whole and that waited for redelivery.
+        """Return the held entries that waited for redelivery, as a map from position to hash.
 
-        Each has its hash.
+        Open transactions hold all messages of each of these entries.
         """
         return {
             position: sticky_key_hash

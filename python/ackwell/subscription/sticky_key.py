@@ -45,8 +45,8 @@ def sticky_key_hash(
     """Return the slot of a key; it is never 0. A key that is text is encoded as UTF-8.
 
     For a message without a key, the broker hashes the `keyless_key` of its producer name and sequence id. So
-    such messages are distributed over the consumers. If one of the two is None, the broker hashes the fixed
-    key `NO_KEY`.
+    such messages are distributed over the consumers. If the producer name or the sequence id is None, the
+    broker hashes the fixed key `NO_KEY`.
 
     >>> sticky_key_hash("k20"), sticky_key_hash("k20", FROM_ZERO)
     (27157, 12379)

@@ -319,7 +319,7 @@ ActiveChange(consumer='a', active=True)])
 
     @property
     def draining_hashes(self) -> dict[ConsumerKey, dict[int, int]]:
-        """For each consumer, the draining hashes that it owned, with its number of pending entries of each.
+        """The draining hashes of each former owner, with its number of pending entries of each hash.
 
         The new owner of a hash gets no message of the hash until these entries are acknowledged or returned.
         The dictionary is empty on all types except Key_Shared. O(draining hashes).
@@ -373,9 +373,9 @@ ActiveChange(consumer='a', active=True)])
         """Deliver an entry of `next_reads`; return the chosen consumer, or the reason why none gets it.
 
         Key_Shared needs the `sticky_key_hash`, which the method of the same name returns. A `deliver_at_ms`
-        needs a tracker of delayed messages. If one of them is missing, `ValueError` is raised. An undelivered
-        entry is in the result of a later `next_reads`, unless it is acknowledged or a dead letter (see
-        `dead_letters`). `redelivery_count` and `ack_set` return the metadata to send with the entry.
+        needs a tracker of delayed messages. If the hash or the tracker is missing, `ValueError` is raised. An
+        undelivered entry is in the result of a later `next_reads`, unless it is acknowledged or a dead letter
+        (see `dead_letters`). `redelivery_count` and `ack_set` return the metadata to send with the entry.
         Amortised O(1) on Shared, O(log points) on Key_Shared.
         """
         if entry_id is None:
@@ -420,8 +420,9 @@ ActiveChange(consumer='a', active=True)])
         """Deliver many entries, given as int64 arrays of equal length in the order of `next_reads`.
 
         The decisions are those of `dispatch` for each entry. The result has only the entries that a consumer
-        gets now. A run of entries without a special case is decided at once. If the tracker of delayed
-        messages is full, the remaining entries are not dispatched; pass them again later.
+        gets now. If no new entry is a special case, such as a delayed one, the consumers of all are chosen at
+        once. If the tracker of delayed messages is full, the remaining entries are not dispatched; pass them
+        again later.
         """
         now_ms = arguments.time_ms("now_ms", now_ms)
         entries = Entries.of(ledger_ids, entry_ids, batch_sizes, sticky_key_hashes, deliver_at_ms)
@@ -463,8 +464,8 @@ ActiveChange(consumer='a', active=True)])
         """Return the entries that a consumer has in hand; an empty list if it does not report them.
 
         With `LostCounts.IN_HAND`, the redelivery counts of these entries increase by one if the consumer is
-        lost. The same happens if the process dies, for the entries in hand at the last save. O(entries in
-        hand).
+        lost. If the process dies, the counts of the entries that were in hand at the last save increase by
+        one. O(entries in hand).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Shared", Ledgers({3: 10}))
@@ -503,8 +504,9 @@ ActiveChange(consumer='a', active=True)])
     ) -> None:
         """Record a delivery that another program decided, for example a broker whose events are replayed.
 
-        Permits and limits are counted and not enforced. If the entry is pending at another consumer, it is
-        removed there. Unread entries before it are queued.
+        The delivery takes permits and counts toward the limits, but no limit prevents it. If the entry is
+        pending at another consumer, it is removed there. Unread entries before the delivered entry are
+        queued.
         """
         who, position = self._state.consumers[consumer], arguments.position(position, entry_id)
         now_ms = arguments.time_ms("now_ms", now_ms)
@@ -657,7 +659,10 @@ ActiveChange(consumer='a', active=True)])
         return self._acks.commit(arguments.transaction(transaction))
 
     def abort(self, transaction: TransactionId) -> int:
-        """Release the messages that a transaction holds, for redelivery; return how many entries it held."""
+        """Release the messages that a transaction holds; return the number of entries with such messages.
+
+        The released messages are redelivered.
+        """
         return self._acks.abort(arguments.transaction(transaction))
 
     @property
@@ -779,23 +784,23 @@ ActiveChange(consumer='a', active=True)])
         return self._redelivery.advance(now_ms)
 
     def next_wakeup_ms(self) -> int | None:
-        """Return the next time at which `advance` has work, or `None`. Amortised O(log entries that wait)."""
+        """Return the next time at which `advance` has work, or `None`. Amortised O(log waiting entries)."""
         return self._redelivery.next_due_ms()
 
     # Moves by an administrator
 
     def seek(self, position: Place, entry_id: int | None = None, ack_set: Sequence[int] = ()) -> None:
-        """Move the cursor: earlier entries become acknowledged, the given and later ones unacknowledged.
+        """Move the cursor: entries before the given one become acknowledged, all others unacknowledged.
 
-        `(-1, -1)` means the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end of the topic. With an
-        `ack_set`, only those messages of the given batch are read whose bit is set. Consumers stay connected
-        and lose their pending entries (a broker disconnects them). Open transactions keep the messages that
-        they hold.
+        `(-1, -1)` means the first entry that exists, `(2**63 - 1, 2**63 - 1)` the end of the topic. An
+        `ack_set` selects the messages of the given batch that become unacknowledged: those whose bit is set.
+        Consumers stay connected and lose their pending entries (a broker disconnects them). Open transactions
+        keep the messages that they hold.
         """
         self._moves.seek(arguments.position(position, entry_id, -1, -1), arguments.ack_set_words(ack_set))
 
     def skip(self, entries: int) -> int:
-        """Acknowledge the first `entries` unacknowledged entries, on any type; return how many there were."""
+        """Acknowledge the first `entries` unacknowledged entries, on any type; return how many changed."""
         return self._moves.skip(arguments.integer("entries", entries, 0))
 
     def clear_backlog(self) -> int:
@@ -934,7 +939,7 @@ ActiveChange(consumer='a', active=True)])
     def _update_oldest_hole(self, now_ms: int) -> None:
         """Record the first unacknowledged entry.
 
-        If it is not the recorded one, also record `now_ms` as the time of the change.
+        If another entry was recorded before, also record `now_ms` as the time of the change.
         """
         hole = self._first_unacknowledged()
         if hole != self._oldest_hole:
@@ -948,7 +953,7 @@ ActiveChange(consumer='a', active=True)])
         return position if ledgers.contains(*position) else None
 
     def _no_hash(self) -> int:
-        """Return 0, the hash for a call without a hash; raise `ValueError` on Key_Shared, which needs one."""
+        """Return 0, the hash if a call has none; raise `ValueError` on Key_Shared, which needs a hash."""
         if self._state.policy.by_key:
             raise ValueError(
                 "Key_Shared chooses the consumer by the hash of the key: "

@@ -134,10 +134,10 @@ class Transactions(EqualByState):
     def check(self, position: Position, acked_bits: int) -> None:
         """Raise `ProtocolError` if an acknowledgment in a transaction conflicts with earlier ones.
 
-        `acked_bits` are the messages of the entry that it acknowledges. It conflicts if an open transaction,
-        even the same one, already holds any of these messages. It also conflicts if any of them was
-        acknowledged without a transaction. As in the broker, `WHOLE` conflicts even with a transaction that
-        holds no message of the entry but lists the entry.
+        `acked_bits` are the acknowledged messages of the entry. The acknowledgment conflicts if an open
+        transaction, even the same one, already holds any of these messages. It also conflicts if any of these
+        messages was acknowledged without a transaction. As in the broker, `WHOLE` conflicts even with a
+        transaction that holds no message of the entry but lists the entry.
         """
         if position in self._bits:
             for transaction, content in self.open.items():
@@ -163,10 +163,10 @@ class Transactions(EqualByState):
                 raise _conflict(f"{_name(transaction)} has already acknowledged up to {position}")
 
     def set_waiting(self, position: Position, sticky_key_hash: int) -> None:
-        """Mark a held entry as waiting for redelivery at its acknowledgment, and set its hash.
+        """Record that a held entry waited for redelivery when it was acknowledged, and set its hash.
 
-        Its hash may not be known earlier, because a transaction can hold part of an entry before its first
-        delivery.
+        The hash can be unknown before this call, because a transaction can acknowledge part of an entry
+        before the first delivery of the entry.
         """
         self._replace(position, waited=True, sticky_key_hash=sticky_key_hash)
 
@@ -262,7 +262,7 @@ class Transactions(EqualByState):
     def validate(self) -> None:
         """Check that no message is held twice.
 
-        Also check the stored union of the held messages of each entry over all transactions.
+        Also check the stored bits of each entry: the messages that any open transaction holds.
         """
         union: dict[Position, int] = {}
         for content in self.open.values():
@@ -273,9 +273,10 @@ class Transactions(EqualByState):
 
 
 def _reach(unacked_bits: int) -> int:
-    """Return the first batch index that a cumulative acknowledgment leaves unacknowledged at its position.
+    """Return the batch index of the first message that a cumulative acknowledgment does not include.
 
-    Return a number beyond every batch if it acknowledges the whole entry.
+    The index refers to the entry at the position of the acknowledgment. If the whole entry is included,
+    return a number that is greater than any batch index.
     """
     return first_unacked(unacked_bits) if unacked_bits else INT64_MAX
 

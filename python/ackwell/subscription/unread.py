@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class UnreadEntries(EqualByState):
-    """The read position, and the search for entries after it that are neither acknowledged nor held."""
+    """The read position, and a search for the entries at or after it that need delivery."""
 
     __slots__ = ("_cursor", "_transactions", "ledgers", "position")
 
@@ -32,7 +32,7 @@ class UnreadEntries(EqualByState):
         self.position = ledger_id, entry_id + 1
 
     def skip_acknowledged(self) -> None:
-        """If the read position is at or before the mark-delete position, move it to the position after."""
+        """Advance the read position to the position after the mark-delete position; never move it back."""
         ledger_id, entry_id = self._cursor.mark_delete_position
         self.position = max(self.position, (ledger_id, entry_id + 1))
 

@@ -58,7 +58,7 @@ class ByKeyPolicy(Policy):
         """Assign slots to the consumer.
 
         With `in_key_order`, a hash in these slots is blocked while another consumer has pending messages of
-        it.
+        the hash.
         """
         self.selector.add(consumer.key, hash_ranges, name=consumer.name)
         self._reassign()
@@ -98,8 +98,8 @@ class ByKeyPolicy(Policy):
     def choose_many(self, run: Run) -> Owners | None:
         """Return the owner of each entry; `None` if an owner cannot take all of its entries.
 
-        In a read with a limit for each consumer, an owner gets only its first entries, up to the limit. The
-        others get -1.
+        If `read` is set, an owner gets only its first entries, as many as the read allows. Its other entries
+        have the value -1.
         """
         owners = self._owners_of(run)
         if owners is None:
@@ -144,7 +144,7 @@ class ByKeyPolicy(Policy):
         return any(each.key not in owners and entries_allowed(consumers, each) > 0 for each in consumers)
 
     def audit(self) -> list[str]:
-        """Recompute the draining hashes; return a text if the stored hashes differ from them."""
+        """Recompute the draining hashes; return a text if the stored hashes are not the same."""
         if not self.in_key_order:
             return []
         return self._consumers.draining.audit(self._consumers, self.selector)
@@ -160,9 +160,10 @@ class ByKeyPolicy(Policy):
         return consumer
 
     def _choose_read(self, read: Read, run: Run, owned: Owners) -> Owners | None:
-        """Give each owner its first entries, as many as the read allows, and count their messages.
+        """Assign to each owner its first entries, as many as the read allows, and count the messages.
 
-        Further entries get -1. Return `None` if the subscription has a limit of unacknowledged messages.
+        The other entries have the value -1. Return `None` if the subscription has a limit of unacknowledged
+        messages.
         """
         import numpy as np
 

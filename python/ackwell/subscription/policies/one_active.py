@@ -27,7 +27,7 @@ class OneActivePolicy(Policy):
     Only consumers with the highest priority can become active. They are sorted by name. If the topic is a
     partition, the active consumer is the one with index `partition` modulo the number of these consumers. For
     a topic without partitions, a hash ring of the names chooses it. If neither partition nor topic is given,
-    it is the first consumer.
+    the active consumer is the first one.
 
     With `reads_by_permits`, a read takes as many entries as the consumer has permits when the read begins.
     All of these entries are delivered, even if they have more messages than there are permits.
@@ -71,13 +71,13 @@ class OneActivePolicy(Policy):
         return self._pick([each for each in self._consumers if each is not consumer])
 
     def begin_round(self) -> None:
-        """End the current read. The next read takes as many entries as there are permits then."""
+        """End the current read. The next read takes as many entries as the consumer then has permits."""
         self._left = 0
 
     def choose(self, sticky_key_hash: int, *, new: bool) -> Consumer | NonDelivery:
-        """Return the active consumer if it has permits; in a read, if the read has a place for the entry.
+        """Return the active consumer, or the reason why it gets no message.
 
-        Otherwise return the reason why it gets no message.
+        It gets a message if the current read still has a place for an entry, or if it has permits.
         """
         active, read_max = self.active, self._read_max
         if active is None:
@@ -91,7 +91,7 @@ class OneActivePolicy(Policy):
         return active if active.permits > 0 else NonDelivery.NO_PERMITS
 
     def choose_many(self, run: Run) -> Owners | None:
-        """Return the active consumer for the first entries, as its permits allow, and -1 for the others."""
+        """Assign the first entries to the active consumer, as its permits allow; the others get -1."""
         import numpy as np
 
         owners = np.full(run.entries, -1, dtype=np.int64)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Policy(EqualByState, ABC):
     """The rule by which a subscription type distributes messages to its consumers.
 
-    The methods that are not abstract have the result for a policy that does not depend on hashes.
+    The methods that are not abstract implement a policy that does not use hashes.
     """
 
     individual: ClassVar[bool]
