@@ -78,8 +78,8 @@ class Consumer(EqualByState):
         self.pending = pending
         """The pending entries: position → (number of remaining messages, sticky-key hash)."""
         self.as_delivered: dict[Position, int] = {}
-        """Position → batch size. A broker of 4.0 reports the batch size of a pending entry instead of its
-        remaining messages."""
+        """Position → batch size. A broker of 4.0 reports the batch size of a pending entry instead of the
+        number of its remaining messages."""
         self.unacked = 0
         self.blocked = False
         """Whether the consumer reached its limit of unacknowledged messages and still has more than half of

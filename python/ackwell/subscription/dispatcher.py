@@ -40,8 +40,7 @@ class Delivery(NamedTuple):
     redelivery_counts: Int64s | None
     """The redelivery count of each entry; `None` if no entry of the subscription has one."""
     ack_sets: Mapping[Position, tuple[int, ...]]
-    """Position → ack set, for each partly acknowledged batch. The words of the ack set are the unacknowledged
-    messages."""
+    """Position of each partly acknowledged batch → its ack set as words: bit set = unacknowledged message."""
     epoch: int
     """The epoch of the consumer at the delivery (see `Subscription.redeliver`)."""
     lost_counts: LostCounts
@@ -433,7 +432,7 @@ class Dispatcher:
         else:
             state.replay.discard(*position)
             if state.delayed is not None and state.delayed.contains(*position):
-                # `add` removes a tracked entry that is due, so it is added with a due time.
+                # Remove the entry from the tracker. `add` does this if the given delivery time is due.
                 state.delayed.add(now_ms, *position, now_ms)
         remaining = 1 if batch_size == 1 else self._remaining(*position, batch_size)
         if state.policy.individual and state.unread.needs_delivery(*position):

@@ -91,7 +91,7 @@ class Entries(NamedTuple):
         import numpy as np
 
         if count <= 4 and self.hashes is None:
-            # With few consumers, the runs of each are long, and a mask selects them fast.
+            # With few owners, consecutive entries often have the same owner, so a mask is fast.
             return [self.pick(owners == index) for index in range(count)]
         # A stable sort of small integers is a radix sort: one pass for any number of owners.
         order = np.argsort(owners.astype(np.int16, copy=False), kind="stable")

@@ -63,8 +63,8 @@ def apply_individual(
         if ack_sets is not None:
             changed += acks.ack_parts(who, ledger_ids[in_part], entry_ids[in_part], ack_sets)
         return changed
-    # Whether a consumer is unblocked depends on the order of the rows. All whole entries must exist before
-    # any row is applied.
+    # The rows are applied in order, because the order determines whether a consumer is unblocked. Before the
+    # first row, check the positions of all whole entries, so that no later row raises an error.
     acks.check_existing(ledger_ids[whole], entry_ids[whole])
     changed, start = 0, 0
     for row, words in zip(in_part.nonzero()[0].tolist(), words_of_rows(*ack_sets), strict=True):

@@ -208,10 +208,10 @@ def in_hand_of(state: State, consumer: Consumer) -> list[Position]:
 
 
 def outstanding(state: State, limit: int | None = None) -> list[Position]:
-    """Return at most `limit` entries that the active consumer of Exclusive or Failover has not finished.
+    """Return the first `limit` entries that the active consumer of Exclusive or Failover has not finished.
 
-    These are the unacknowledged entries before the read position, except dead letters and entries in their
-    back-off.
+    If `limit` is None, return all of them. They are the unacknowledged entries before the read position,
+    except dead letters and entries in their back-off.
     """
     dead, waiting = state.counts.dead, state.backoffs.due_ms
     most = None if limit is None else limit + dead.cardinality + len(waiting)

@@ -34,7 +34,7 @@ class Quarantine:
         """Key of a consumer → the suspect that was delivered to it."""
 
     def arrange(self) -> list[Position]:
-        """Withhold the permits of each consumer that has a suspect or must be free for one.
+        """Withhold the permits of each consumer that has a suspect or must be free for a suspect.
 
         Returns the queued suspects to deliver now. O(1) without suspects, else O(suspects · consumers).
         """

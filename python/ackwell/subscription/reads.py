@@ -53,7 +53,7 @@ class Read:
         self._allowed.update(allowed)
 
     def reserve(self, consumer: Consumer) -> None:
-        """Lower by one the number of entries of this read that a Key_Shared consumer may get."""
+        """Record that a Key_Shared consumer gets an entry of this read: `allows` decreases by one."""
         self._allowed[consumer.key] -= 1
 
     def count_sent(self, key: ConsumerKey, messages: int, entries: int = 1) -> None:

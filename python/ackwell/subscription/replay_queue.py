@@ -44,7 +44,7 @@ class ReplayQueue(EqualByState):
         self._keeps_places = keeps_places
         self.acknowledged = PositionsByHash(structures)
         """With `keeps_places`: the positions that were acknowledged while they were queued. A broker removes
-        them late, so each takes a place in a read."""
+        such a position only when it reads the position, so the position takes a place in a read."""
 
     def __len__(self) -> int:
         return self._positions.cardinality

@@ -218,7 +218,7 @@ class StickyRanges(EqualByState):
         """Assign the ranges to the consumer.
 
         Raises `ProtocolError` if `hash_ranges` is empty or if a slot already belongs to a range. Raises
-        `ValueError` for a range without a slot or outside the slots.
+        `ValueError` for an empty range, or for a range that is not inside the slots.
         """
         if not hash_ranges:
             raise ProtocolError(

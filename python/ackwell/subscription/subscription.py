@@ -383,8 +383,8 @@ ActiveChange(consumer='a', active=True)])
         if sticky_key_hash is None:
             sticky_key_hash = self._no_hash()
         try:
-            # All six arguments are checked at once. The bitwise or is an int from 0 to the limit only if each
-            # argument is.
+            # Check all six arguments at once: their bitwise or is an int from 0 to the limit only if each
+            # argument is such an int.
             bits = position | entry_id | now_ms | batch_size | sticky_key_hash | deliver_at_ms  # type: ignore[operator]
             usual = bits.__class__ is int and 0 <= bits <= TIME_MAX_MS
         except TypeError:
@@ -545,12 +545,12 @@ ActiveChange(consumer='a', active=True)])
     ) -> bool:
         """Acknowledge an entry, or with an `ack_set` part of a batch; return whether this changed anything.
 
-        The rules are those of the broker. The message may be pending at another consumer than the given one.
-        `None` acknowledges without a consumer. Nothing changes if the message is already acknowledged, if its
-        ledger is unknown or trimmed, or if its entry id is past the end of a closed ledger. A position after
-        the topic's last entry raises `ProtocolError`; a broker answers success and ignores the
-        acknowledgment. `ack_set` has 64-bit words, least significant bit first; a set bit means not
-        acknowledged. O(log ledgers), and O(consumers) if the message is pending at another consumer.
+        The rules are those of the broker. The message may be pending at a consumer other than the given one.
+        `None` means that no consumer acknowledges the message. Nothing changes if the message is already
+        acknowledged, if its ledger is unknown or trimmed, or if its entry id is past the end of a closed
+        ledger. A position after the topic's last entry raises `ProtocolError`; a broker answers success and
+        ignores the acknowledgment. `ack_set` has 64-bit words, least significant bit first; a set bit means
+        not acknowledged. O(log ledgers), and O(consumers) if the message is pending at another consumer.
         """
         who = None if consumer is None else self._state.consumers.by_key[consumer]
         if entry_id is None:

@@ -215,7 +215,7 @@ class ByKeyPolicy(Policy):
                 if fits and number:
                     consumer.mean_batch_size = first
             return fits
-        # One cell for each read and consumer.
+        # The arrays have one cell for each pair of a read and a consumer.
         size, number = self._consumers.read_max, len(consumers)
         reads = -(-run.entries // size)
         cells = np.arange(0, reads * number, number).repeat(size)[: run.entries] + owners
@@ -238,7 +238,8 @@ class ByKeyPolicy(Policy):
         if self._consumers.draining.pending or hashes.min() < 0:
             return None
         if self._owners is None:
-            # Two bytes for each slot save a search for each message. A join or leave discards the table.
+            # The table takes two bytes for each slot, and replaces a search for each message. A join or leave
+            # discards the table.
             self._owners = owners_of_slots(self.selector, [consumer.key for consumer in run.consumers])
         try:
             owners = self._owners[hashes]

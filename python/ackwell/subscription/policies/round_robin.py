@@ -37,8 +37,8 @@ class RoundRobinPolicy(Policy):
         self._next = 0
         """The index in `_order` at which the search for the next consumer begins.
 
-        As in the broker, this index does not change when a consumer joins or leaves, although other consumers
-        then change their index.
+        As in the broker, this index does not change when a consumer joins or leaves, although the indexes of
+        other consumers then change.
         """
         self._left = 0
         self.read = None
