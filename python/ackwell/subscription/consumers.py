@@ -426,7 +426,7 @@ class Consumers(EqualByState):
         return max(allowance, 0)
 
     def all_fit(self, consumers: Sequence[Consumer], messages: Sequence[float], largest: int) -> bool:
-        """Return whether the consumers can get all of these messages without reaching a limit.
+        """Return whether the consumers can get `messages` without reaching a limit.
 
         The result does not depend on the division of the messages into reads. `messages` has the number of
         messages for each consumer. `largest` is the number of messages in the largest entry. The result is

@@ -58,7 +58,7 @@ class DrainingHashes(EqualByState):
             self._remove(consumer, sticky_key_hash)
 
     def by_consumer(self) -> dict[ConsumerKey, dict[int, int]]:
-        """Return the draining hashes of each old owner, with its number of pending entries. O(hashes)."""
+        """Return the number of pending entries by old owner and draining hash. O(hashes)."""
         found: dict[ConsumerKey, dict[int, int]] = {}
         for sticky_key_hash, (owner, holders) in self.pending.items():
             for holder, entries in holders.items():

@@ -166,7 +166,7 @@ class Redelivery:
         return released
 
     def _time_out(self, consumer: Consumer, due: Sequence[Position]) -> int:
-        """Queue the entries `due` of a consumer, whose ack timeouts ended; return their number.
+        """Queue the timed-out entries `due` of a consumer; return the number of queued entries.
 
         If the consumer reports its entries in hand, the redelivery counts increase only for entries in hand
         and for entries in their back-off.
