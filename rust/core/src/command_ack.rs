@@ -6,9 +6,9 @@
 //! others                  the ids that have more than a position and an ack set, in order of their row
 //! ```
 //!
-//! A command often has hundreds of ids that have only a position and an ack set. So these become arrays, which the
-//! cursor acknowledges in one call. Other ids are rare, and each becomes a [`MessageId`]. Unknown fields and unknown
-//! enum values are kept byte for byte.
+//! A command often has hundreds of ids that have only a position and an ack set. The values of these ids are stored in
+//! arrays, so that the cursor acknowledges all of them in one call. Other ids are rare, and each becomes a
+//! [`MessageId`]. Unknown fields and unknown enum values are kept byte for byte.
 
 use crate::error::{Error, LimitReached, Result};
 use crate::position_info::wire::{Field, Reader, Value};
@@ -19,11 +19,11 @@ pub const BATCH_SIZE_MAX: i32 = 1 << 20;
 /// The maximum number of 64-bit words in one ack set.
 pub const WORDS_MAX: usize = BATCH_SIZE_MAX as usize / 64;
 
-/// The maximum depth of nested `first_chunk` fields. Valid commands nest once. Commands with deeper nesting are
-/// hostile.
+/// The maximum depth of nested `first_chunk` fields. A valid command has at most one level. Commands with deeper
+/// nesting are hostile.
 const CHUNK_DEPTH_MAX: usize = 4;
 
-/// The number of values of `ValidationError`.
+/// The number of values of Pulsar's enum `ValidationError`.
 const VALIDATION_ERRORS: i32 = 5;
 
 /// One `MessageIdData`.
@@ -43,7 +43,7 @@ pub struct MessageId {
     pub batch_size: Option<i32>,
     /// Field 7: the first chunk of a chunked message.
     pub first_chunk: Option<Box<MessageId>>,
-    /// The other fields, as they came.
+    /// The bytes of all other fields, unchanged.
     pub unknown_fields: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl MessageId {
 /// The ack sets of all ids of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AckSets {
-    /// For each id, the index of its first word in `words`. A last element has the number of all words.
+    /// For each id, the index of its first word in `words`. One more element at the end is the total number of words.
     pub starts: Vec<i64>,
     /// The words of all ids, one id after another.
     pub words: Vec<i64>,
@@ -93,7 +93,7 @@ pub struct CommandAck {
     pub transaction_most_bits: Option<u64>,
     /// Field 8.
     pub request_id: Option<u64>,
-    /// The other fields, as they came.
+    /// The bytes of all other fields, unchanged.
     pub unknown_fields: Vec<u8>,
 }
 
@@ -131,7 +131,7 @@ impl CommandAck {
         Ok(command)
     }
 
-    /// Reads ids without building a `MessageId`, up to the first id that is not plain. A plain id has a ledger, an
+    /// Reads ids up to the first id that is not plain, without a `MessageId` for each. A plain id has a ledger, an
     /// entry and at most one word, in this order, and nothing else. [`read_message_id`] reads the other ids.
     fn read_plain_ids(&mut self, reader: &mut Reader<'_>) {
         let bytes = reader.rest();
@@ -176,7 +176,8 @@ impl CommandAck {
     }
 }
 
-/// The tags, each one byte: of an id in the command, and of the fields 1, 2 and 5 in an id.
+/// The tags of a plain id, one byte each: the tag of the id in the command, and the tags of the fields 1, 2 and 5 in
+/// the id.
 const ID_TAG: u8 = 3 << 3 | 2;
 const LEDGER_ID_TAG: u8 = 1 << 3;
 const ENTRY_ID_TAG: u8 = 2 << 3;
@@ -254,7 +255,7 @@ fn read_message_id(mut reader: Reader<'_>, depth: usize) -> Result<MessageId> {
     Ok(message)
 }
 
-/// Appends the word of a field, or all words of a packed field.
+/// Appends the words of an ack-set field to `words`: one word or, if the field is packed, all its words.
 fn read_words(field: &Field<'_>, words: &mut Vec<i64>) -> Result<()> {
     if let Value::Varint(word) = field.value {
         words.push(word as i64);

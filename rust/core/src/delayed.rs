@@ -24,7 +24,7 @@ impl DelayedMessage {
         Self { deliver_at_ms, ledger_id, entry_id }
     }
 
-    /// Returns the message unchanged.
+    /// Returns the message if its ids are not negative.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger or entry id.
@@ -37,7 +37,7 @@ impl DelayedMessage {
     }
 }
 
-/// Returns an error for a batch with a negative id.
+/// Checks that no message of a batch has a negative id.
 ///
 /// # Errors
 /// [`Error::Value`] with the first negative id.
@@ -168,7 +168,8 @@ pub trait DelayedIndex {
     /// Removes the message; returns whether the index had it. If the heap has equal messages, one of them is removed.
     fn remove(&mut self, message: DelayedMessage) -> bool;
 
-    /// Returns the time at which the earliest message is due, with the rounding of the index. `None` without messages.
+    /// Returns the time at which the earliest message is due; `None` without messages. An index that rounds delivery
+    /// times returns the rounded time.
     fn next_due(&mut self) -> Option<i64>;
 
     /// Returns the number of messages, O(1).

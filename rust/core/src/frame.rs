@@ -28,7 +28,7 @@ impl FrameWriter {
         varint::write(value, |byte| self.bytes.push(byte));
     }
 
-    /// Writes a signed number as the varint of its [`varint::zigzag`].
+    /// Writes a signed number as a varint, after the conversion with [`varint::zigzag`].
     pub(crate) fn zigzag(&mut self, value: i64) {
         self.varint(varint::zigzag(value));
     }
@@ -87,7 +87,7 @@ impl<'a> FrameReader<'a> {
         Ok(Self { bytes: body, offset: 5 })
     }
 
-    /// Creates an error whose offset is that of the value read last.
+    /// Creates an [`Error::Corrupt`] at the offset of the next byte to read.
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.offset, message)
     }

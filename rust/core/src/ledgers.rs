@@ -44,7 +44,7 @@ struct Block {
 }
 
 impl Block {
-    /// Returns the number of entries of this block before its `index`-th ledger.
+    /// Returns the number of entries in the ledgers of this block that are before the `index`-th.
     fn start(&self, index: usize) -> i64 {
         if index == 0 { 0 } else { self.ends[index - 1] }
     }
@@ -84,8 +84,8 @@ impl Ledgers {
         Self::default()
     }
 
-    /// Creates the directory of `(ledger_id, entries)` pairs in any order. If `open` is true, the greatest ledger is
-    /// open.
+    /// Creates a directory from `(ledger_id, entries)` pairs, which may be in any order. If `open` is true, the
+    /// greatest ledger is open.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative number or a ledger named twice, [`Error::Protocol`] for a ledger below
@@ -108,7 +108,8 @@ impl Ledgers {
         Ok(ledgers)
     }
 
-    /// Adds a ledger with a greater id than all others and opens it. The previous open ledger is closed.
+    /// Adds a ledger and opens it. Its id must be greater than the ids of all other ledgers. The previous open ledger
+    /// is closed.
     ///
     /// # Errors
     /// [`Error::Protocol`] if the id is not greater than the ids of all other ledgers, including the trimmed ledgers.
@@ -135,8 +136,8 @@ impl Ledgers {
 
     /// Sets the number of entries of a ledger. The number may only grow. A closed ledger stays closed.
     ///
-    /// An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed;
-    /// otherwise it is closed.
+    /// An unknown ledger is added. If the new ledger has the greatest id, it is open, and the previous open ledger is
+    /// closed. If not, the new ledger is closed.
     ///
     /// # Errors
     /// [`Error::Protocol`] for a trimmed ledger, and for fewer entries than the ledger has.
@@ -201,13 +202,13 @@ impl Ledgers {
         Ok(known - self.len())
     }
 
-    /// Returns the id below which all ledgers are trimmed.
+    /// Returns the ledger id below which all ledgers are trimmed.
     #[must_use]
     pub fn trimmed_before(&self) -> i64 {
         self.trimmed_before
     }
 
-    /// Returns whether the greatest ledger is still written to.
+    /// Returns whether the greatest ledger is open.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open
@@ -258,8 +259,8 @@ impl Ledgers {
             && self.entries(position.ledger_id).is_some_and(|entries| position.entry_id < entries)
     }
 
-    /// Returns whether each position of two columns of equal length is an existing entry, or is at or before `passed`.
-    /// A negative id gives false.
+    /// Returns true if every position of two columns of equal length is an existing entry, or is at or before `passed`.
+    /// Returns false if an id is negative.
     #[must_use]
     pub fn contains_all(&self, ledger_ids: &[i64], entry_ids: &[i64], passed: Position) -> bool {
         // The ledger of the previous look-up, and the result of that look-up.
@@ -272,7 +273,8 @@ impl Ledgers {
         })
     }
 
-    /// Returns the greatest of the entry ids of a ledger that exist or are at or before `passed`; −1 if there are none.
+    /// Returns the greatest entry id for which the entry of the ledger exists, or is at or before `passed`; −1 if there
+    /// is none.
     fn last_existing_or_passed(&self, ledger_id: i64, passed: Position) -> i64 {
         let last_passed = match ledger_id.cmp(&passed.ledger_id) {
             _ if ledger_id < 0 => -1,
@@ -289,8 +291,8 @@ impl Ledgers {
         self.select(self.rank(position)).or_else(|| self.end())
     }
 
-    /// Returns the last existing entry before `position`. If there is none, returns entry −1 of the first ledger or of
-    /// the ledger of `position`, whichever is less, as Pulsar's `getPreviousPosition` does.
+    /// Returns the last existing entry before `position`. If there is none, returns the lesser of two positions, as
+    /// Pulsar's `getPreviousPosition` does: entry −1 of the first ledger, or entry −1 of the ledger of `position`.
     #[must_use]
     pub fn previous_valid(&self, position: Position) -> Position {
         let before = Position::new(position.ledger_id, position.entry_id.saturating_sub(1));

@@ -8,12 +8,12 @@
 //! is no gap between a home and its key; the last slot is a gap, so probes need no bound. The key that marks a gap,
 //! `i64::MIN`, is stored in a field outside the array, so every key and every value is valid.
 //!
-//! **Alternatives.** With tombstones, a map becomes slower under removals and insertions at constant size. Here a
-//! removal moves the following keys back by one slot, up to a gap or a key at its home. So time and memory depend only
-//! on the content. Because the slots are in order of hash, a failed search ends at the first greater hash. So searches
-//! stay cheap if 7/8 of the homes are used, and growing needs only one sequential pass. Because the map grows by about
-//! a third instead of doubling, an entry takes 18 to 24 bytes. `hashbrown` is as fast (8 ns), but it has tombstones and
-//! doubles.
+//! **Alternatives.** A map with tombstones becomes slower if keys are removed and inserted, even if its size stays the
+//! same. Here a removal moves the following keys back by one slot, up to a gap or a key at its home. So time and memory
+//! depend only on the content. Because the slots are in order of hash, a failed search ends at the first greater hash.
+//! So searches stay cheap if 7/8 of the homes are used, and growing needs only one sequential pass. Because the map
+//! grows by about a third instead of doubling, an entry takes 18 to 24 bytes. `hashbrown` is as fast (8 ns), but it has
+//! tombstones, and it doubles its size when it grows.
 
 use std::fmt;
 
@@ -41,8 +41,8 @@ pub struct LongMap {
 
 /// Spreads a key over 64 bits: one widening multiplication, whose two halves are combined by XOR.
 ///
-/// A plain multiplication leaves multiples of 2^k clustered; folding does not. The constants are the
-/// fractional digits of the golden ratio and of π.
+/// With a plain multiplication, multiples of 2^k have hashes that are close together; combining the halves spreads
+/// them. The constants are the fractional digits of the golden ratio and of π.
 #[inline]
 fn hash(key: i64) -> u64 {
     let product = u128::from(key.cast_unsigned() ^ 0x243f_6a88_85a3_08d3)
@@ -110,7 +110,8 @@ impl LongMap {
         }
     }
 
-    /// Sets the value of `key` if it has none. Returns the value that `key` had, if any. O(1) amortised.
+    /// Sets the value of `key` if the map does not have `key`. Otherwise changes nothing and returns the value of
+    /// `key`. O(1) amortised.
     pub fn insert_if_absent(&mut self, key: i64, value: i64) -> Option<i64> {
         let present = self.get(key);
         if present.is_none() {
@@ -137,8 +138,8 @@ impl LongMap {
         matches
     }
 
-    /// Removes and returns an arbitrary entry. O(slots / entries), because each call begins its search at a different
-    /// slot.
+    /// Removes and returns an arbitrary entry. O(slots / entries), because each call starts its search at another slot,
+    /// and not at the slots that earlier calls emptied.
     pub fn pop(&mut self) -> Option<(i64, i64)> {
         if self.filled == 0 {
             return self.gap_value.take().map(|value| (GAP, value));
@@ -301,8 +302,8 @@ impl LongMap {
         value
     }
 
-    /// Extends the array to `slots` slots; the homes stay the same. At most [`SPILL`] slots are reserved at a time, not
-    /// a fraction of the array.
+    /// Extends the array to `slots` slots; the homes stay the same. Reserves room for only [`SPILL`] more slots,
+    /// because the vector would otherwise grow by a fraction of its size.
     fn spill_to(&mut self, slots: usize) {
         self.slots.reserve_exact(SPILL);
         self.slots.resize(slots, (GAP, 0));
@@ -333,7 +334,7 @@ impl LongMap {
     }
 }
 
-/// Returns the number of homes for `entries` at a load of at most 7/8.
+/// Returns the number of homes for `entries` entries. At most 7/8 of the homes are then used.
 fn slots_for(entries: usize) -> usize {
     (entries * 8).div_ceil(7).max(HOMES_MIN)
 }

@@ -1,10 +1,10 @@
 //! A table that assigns consecutive integers, called numbers, to names. A fold works with columns of these numbers
 //! instead of columns of texts.
 //!
-//! Representation: the concatenated bytes of all names with the end of each, as in Arrow, and an open-addressing table
-//! of slots. A slot has 32 bits of the hash of a name, and the number of the name. So looking up a known name costs one
-//! hash of its bytes, one table access and one comparison. Invariants: all names differ; the n-th new name has number
-//! n; at most half of the slots are taken.
+//! Representation: the bytes of all names in one array, an array with the end of each name (as in Arrow), and an
+//! open-addressing hash table. A slot of the table has 32 bits of a name's hash, and the number of the name. So looking
+//! up a known name costs one hash of its bytes, one table access and one comparison. Invariants: all names differ; the
+//! n-th new name has number n; at most half of the slots are taken.
 
 use std::hash::Hasher;
 
@@ -17,7 +17,7 @@ pub struct Names {
     /// The end of each name in `bytes`.
     ends: Vec<usize>,
     bytes: Vec<u8>,
-    /// The slots of the hash table. Their number is a power of two, or 0.
+    /// The slots of the hash table. The length is 0 or a power of two.
     slots: Vec<TextSlot>,
     /// The number that was returned last. A search tries it first, because consecutive rows often have the same name.
     last: u32,
@@ -31,7 +31,7 @@ struct TextSlot {
 
 const FREE: TextSlot = TextSlot { hash: 0, number: u32::MAX };
 
-/// A text to look up, and the known name that is probably equal to it.
+/// A text to look up, and a known name that is probably equal to the text. The caller must compare them.
 #[derive(Clone, Copy)]
 struct Guess<'a> {
     text: &'a [u8],
@@ -116,8 +116,8 @@ impl Names {
         Ok(numbers)
     }
 
-    /// Looks up each text only in the first slot for its hash. Each of the three loops reads memory for all texts, so
-    /// that the processor can overlap the memory accesses.
+    /// For each text, looks only at the first slot for its hash, and stores the name in this slot as the guess. Each of
+    /// the three loops reads memory for all texts, so that the processor can overlap the memory accesses.
     fn guess(&self, guesses: &mut [Guess<'_>]) {
         if self.slots.is_empty() {
             return;

@@ -1,9 +1,9 @@
 //! Estimates of the heap memory, in bytes, of types that do not report it.
 
-/// Returns the estimated size in bytes of a `BTreeMap` of `length` pairs that were inserted in order. Its nodes then
-/// use six of their eleven places.
+/// Returns the estimated size in bytes of a `BTreeMap` of `length` pairs that were inserted in order. After such
+/// insertions, a node uses six of its eleven places.
 ///
-/// A tree that is filled in random order uses more places of each node. For such a tree, the result is an upper
+/// If the pairs were inserted in random order, the nodes use more of their places, and the tree is smaller than this
 /// estimate.
 pub(crate) const fn btree_bytes<K, V>(length: usize) -> usize {
     let leaf = 11 * (size_of::<K>() + size_of::<V>()) + 16;

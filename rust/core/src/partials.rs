@@ -1,14 +1,14 @@
-//! The combined effect of events on many subscriptions. Two folds can be merged in any order.
+//! The combined effect of events on many subscriptions. The results of several folds can be merged in any order.
 //!
 //! Merging takes the maximum of ledger lengths, the union of acknowledged entries, the maximum of cumulative positions,
 //! and the AND of ack sets. It is commutative, associative and idempotent. So events may come in any order, from many
 //! files and tasks, and twice. The mark-delete position, the ranges and the encoded bytes are computed from the merged
 //! state ([`Partials::cursor`]).
 //!
-//! A seek is the exception: it voids the earlier acknowledgments. So a subscription stores its last seek, and the place
-//! ([`Order`]) of its first and last acknowledgment. If a seek is merged after the acknowledgments, its place decides:
-//! before all acknowledgments, it voids none; after all, it voids all; between them, it is a [`Flaw`] of the
-//! subscription.
+//! A seek is the exception: it voids the earlier acknowledgments. So a subscription stores its last seek, and the
+//! places ([`Order`]) of its first and its last acknowledgment. If a seek is merged after the acknowledgments, these
+//! places decide. A seek before all acknowledgments voids none, and a seek after all of them voids all. A seek between
+//! them is a [`Flaw`] of the subscription.
 //!
 //! Representation: flat arrays. Each pair (topic, subscription) has a number, and each ledger of a pair has a number. A
 //! row needs one look-up to find its ledger, for any number of subscriptions. The caller stores the names of topics and
@@ -71,7 +71,7 @@ const FIRST: Order = Order { file: 0, sequence: NULL };
 /// The reason why a subscription has no cursor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Flaw {
-    /// The kind or the sequence is null, or an event that needs a subscription has none.
+    /// An event whose kind or sequence is null, or an event that needs a subscription and has none.
     Incomplete = 0,
     /// The kind is unknown.
     UnknownKind = 1,
@@ -217,9 +217,9 @@ impl Ledger {
         self.up_to = self.up_to.max(Some(entry_id));
     }
 
-    /// Applies an acknowledgment row: the batch size, the acknowledged messages of a batch and, with `up_to`, everything
-    /// before them. Returns whether the caller must add the entry to the acknowledged entries: the row acknowledges the
-    /// whole entry and, without `up_to`, only this entry.
+    /// Applies an acknowledgment row: records the batch size, and acknowledges the messages of the row. If `up_to` is
+    /// true, also acknowledges everything before these messages. Returns true if the caller must add the entry to the
+    /// acknowledged entries: if the row acknowledges the whole entry, and `up_to` is false.
     #[inline]
     fn take_acknowledgment(&mut self, rows: &Rows<'_>, row: usize, up_to: bool) -> bool {
         let entry_id = rows.entry_ids[row];
@@ -271,7 +271,8 @@ impl Ledger {
 /// The partials of many subscriptions. The module documentation describes them.
 #[derive(Debug, Clone, Default)]
 pub struct Partials {
-    /// Whether the places of acknowledgments are stored. A seek that is folded later needs them.
+    /// Whether the places of acknowledgments are stored. If a seek is folded after acknowledgments, their places decide
+    /// whether the seek voids them.
     ordered: bool,
     /// Whether the caller applies every seek ([`Partials::seek`]) and every cleared backlog ([`Partials::clear`])
     /// before it feeds events.
@@ -378,14 +379,16 @@ impl Partials {
         }
     }
 
-    /// Returns the place of the seek that voids an event at the place `order`, if there is one. The seek of a start
-    /// state voids no event, because all events follow it, including the events without a place.
+    /// Returns the place of the pair's seek if an event at the place `order` is not after the seek, because the seek
+    /// voids such an event. The seek of a start state voids no event: all events follow it, including the events
+    /// without a place.
     fn voiding_seek(&self, known: &Pair, order: Order) -> Option<Order> {
         let (seek, _) = known.rare.seek?;
         (seek != FIRST && self.compare(order, seek) != Ordering::Greater).then_some(seek)
     }
 
-    /// Returns whether the places of the acknowledgments of a pair matter ([`Self::admit_acknowledgments`]).
+    /// Returns whether the caller must pass the places of a pair's acknowledgments to [`Self::admit_acknowledgments`].
+    /// This is so if places are stored, or if the pair has a seek.
     #[inline]
     fn needs_places(&self, pair: u32) -> bool {
         self.ordered || self.pairs[pair as usize].rare.seek.is_some()
@@ -561,7 +564,8 @@ impl Partials {
         }
     }
 
-    /// Extends the first and the last place of a pair's acknowledgments, so that the span includes `first` and `last`.
+    /// Extends the stored span of a pair, from its first to its last acknowledgment, so that the span includes the
+    /// places `first` and `last`.
     fn widen_acked(&mut self, pair: u32, first: Order, last: Order) {
         let known = self.pairs[pair as usize].acked;
         let (mut from, mut to) = known.unwrap_or((first, last));

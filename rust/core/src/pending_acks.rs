@@ -6,7 +6,7 @@
 //! (`sparse`).
 //!
 //! **Reason.** Dispatch delivers entry ids almost in order, and an advance of the mark-delete position removes the
-//! first ones. In a window, an entry is found by a shift, without hashing its id. The entries are in order without
+//! first entries. In a window, an entry is found by a shift, without hashing its id. The entries are in order without
 //! sorting, and a prefix is removed page by page. An entry needs no bytes for its id, only the low bytes in which its
 //! value differs from the other values of the page. By comparison, the design of apache/pulsar#26024 has a hash map and
 //! a bit set for each ledger, and hashes the id of every entry that it removes.

@@ -1,8 +1,9 @@
 //! The persisted cursor: the content of Pulsar's `PositionInfo` and `ManagedCursorInfo`, and their bytes.
 //!
 //! A [`PositionInfo`] is a plain value, independent of brokers and stores. The modules, from the lowest level: `wire`
-//! (the wire format of Protocol Buffers), `messages` (the nested messages of both outer messages), `pulsar` and
-//! `managed_cursor_info` (the outer messages), `compact` (the compact form), `budget` (the memory limit of decoding).
+//! (the wire format of Protocol Buffers), `messages` (the messages that are nested in `PositionInfo` and
+//! `ManagedCursorInfo`), `pulsar` (the message `PositionInfo`), `managed_cursor_info` (the message
+//! `ManagedCursorInfo`), `compact` (the compact form), `budget` (the memory limit of decoding).
 
 mod range_frame;
 mod budget;
@@ -46,7 +47,7 @@ pub struct PositionInfo {
     pub spanning_ranges: Vec<(Position, Position)>,
     /// The ack sets of partly acknowledged entries.
     pub batch_deleted: AckSets,
-    /// The properties a client stored with its last cumulative ack.
+    /// The properties that a client stored with its last cumulative acknowledgment.
     pub properties: BTreeMap<String, i64>,
     /// The redelivery counts of entries. Only the compact form can hold them.
     pub redelivery_counts: BTreeMap<Position, i64>,
@@ -104,7 +105,7 @@ impl PositionInfo {
     /// Sets the unknown fields, which are written back unchanged.
     ///
     /// # Errors
-    /// [`Error::Value`] unless they are whole fields that `PositionInfo` does not define.
+    /// [`Error::Value`] if `fields` ends inside a field, or contains a field that `PositionInfo` defines.
     pub fn set_unknown_fields(&mut self, fields: &[u8]) -> Result<()> {
         let mut bytes = vec![1 << 3, 0, 2 << 3, 0];
         bytes.extend_from_slice(fields);

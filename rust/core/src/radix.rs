@@ -1,7 +1,8 @@
-//! A stable radix sort of keys of up to 32 bits. It sorts 8-byte pairs of key and index.
+//! A stable radix sort of keys of up to 32 bits. It sorts 8-byte pairs, which consist of a key and an index.
 //!
-//! It sorts the delivery times in one bucket, which differ only in a few bits. Two or three passes over the pairs take
-//! a quarter of the time of a comparison sort of the messages. Moving the messages afterwards is one pass.
+//! The time wheel sorts delivery times with it: by slot, and by tick in one slot. Such keys have only a few bits. Two
+//! or three passes over the pairs take a quarter of the time of a comparison sort of the messages. One more pass then
+//! moves the messages.
 
 /// The maximum number of bits of a key. Larger keys need a comparison sort.
 pub(crate) const KEY_BITS_MAX: u32 = 32;

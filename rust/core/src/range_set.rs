@@ -34,12 +34,12 @@ use run::Run;
 /// The maximum number of words of a Java `BitSet`, whose indexes are below 2^31.
 const JAVA_BIT_SET_WORDS: i64 = 1 << 25;
 
-/// The number of words of a ledger that are added with one look-up of the ledger. It is small enough that zeros between
-/// distant bits take little memory.
+/// Words are added to a ledger in blocks of at most this number, with one look-up of the ledger for each block. A block
+/// is so small that zeros between distant bits take little memory.
 pub(crate) const WORDS_TOGETHER: usize = 512;
 
-/// The number of ranges of a ledger that are added with one look-up of the ledger. The bits of these ranges take at
-/// most 33 KB.
+/// Ranges are added to a ledger in blocks of at most this number, with one look-up of the ledger for each block. The
+/// bits of a block take at most 33 KB.
 pub(crate) const RANGES_TOGETHER: usize = 512;
 
 /// The acknowledged entries `(lower_entry_exclusive, upper_entry_inclusive]` of one ledger.
@@ -377,8 +377,8 @@ impl PositionRangeSet {
         acks.into_iter().flat_map(move |acks| acks.runs().map(move |run| run.in_ledger(ledger_id)))
     }
 
-    /// Returns, in order, at most `limit` ranges that begin after the position `after`, or the first `limit` ranges for
-    /// `None`. It serves iterators that cannot borrow the set.
+    /// Returns, in order, at most `limit` ranges: those that begin after the position `after`, or the first ranges if
+    /// `after` is `None`. Iterators that cannot borrow the set use this method.
     #[must_use]
     pub fn ranges_after(&self, after: Option<Position>, limit: usize) -> Vec<PositionRange> {
         let Some(after) = after else { return self.ranges().take(limit).collect() };

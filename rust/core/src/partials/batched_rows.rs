@@ -1,8 +1,8 @@
 //! The application of runs. A run is a sequence of consecutive rows of one pair and one ledger. Rows that are ordered
 //! by subscription form long runs.
 //!
-//! If rows are applied one by one, most of the time is spent on mispredicted branches on the kind of the event, and on
-//! updating the counts of the entry set for each entry. So the kinds of a run are read without a branch. The
+//! If rows are applied one by one, two things take most of the time: mispredicted branches on the kind of the event,
+//! and the update of the entry set's counts for each entry. So the kinds of a run are read without a branch. The
 //! acknowledgments of a run become bits, which are added to the set in one operation. Acknowledgments of parts of
 //! batches are applied one by one.
 
@@ -21,7 +21,7 @@ const RUN_MAX: usize = 2_048;
 pub(super) struct BatchedRows {
     /// The effects of each kind ([`Action::effects`]). The index is the code of the kind.
     does: Vec<u8>,
-    /// The indexes of the rows that prove that an entry exists, and the indexes of the rows that acknowledge an entry.
+    /// Two lists of row indexes: the rows that prove that an entry exists, and the rows that acknowledge an entry.
     rows: [Vec<u32>; 2],
     acked: Vec<i64>,
     bits: Vec<u64>,
@@ -35,8 +35,8 @@ impl BatchedRows {
         Self { does, rows, acked: vec![0; RUN_MAX], bits: Vec::new() }
     }
 
-    /// Applies the batch columns and the cumulative acknowledgments of a run. Writes to `acked` the ids of the entries
-    /// that single acknowledgments acknowledge as a whole. Returns the number of these ids.
+    /// Applies the batch columns and the cumulative acknowledgments of a run. If a row acknowledges one whole entry and
+    /// nothing else, writes the id of the entry to `self.acked`. Returns the number of written ids.
     fn take_batches(&mut self, ledger: &mut Ledger, rows: &Rows<'_>, run: Range<usize>) -> usize {
         // Split the rows by effect, without a branch.
         let [exist, acks] = &mut self.rows;
@@ -69,8 +69,8 @@ impl BatchedRows {
         acked
     }
 
-    /// Returns the places of the first and the last acknowledgment of a run that has acknowledgments. Returns `None` if
-    /// its rows belong to several files.
+    /// Returns the places of the first and the last acknowledgment of a run. The run must have an acknowledgment.
+    /// Returns `None` if the rows of the run belong to several files.
     fn acked_in(&self, rows: &Rows<'_>, run: Range<usize>) -> Option<(Order, Order)> {
         let file = rows.order(run.start).file;
         let (mut least, mut greatest) = (i64::MAX, i64::MIN);

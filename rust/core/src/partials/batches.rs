@@ -1,8 +1,8 @@
 //! The batches of one ledger: the number of messages of each entry, and the messages that are not acknowledged.
 //!
-//! An acknowledgment of one batch index does not contain the size of the batch. So a set begins as an unlimited number
-//! of ones (unacknowledged messages). After the words of a broker's ack set, all messages are acknowledged. Two sets of
-//! the same batch are merged by AND.
+//! An acknowledgment of one batch index does not contain the size of the batch. So the set of unacknowledged messages
+//! begins as an unlimited number of ones. The ack set of a broker ends with its last word: all messages after that word
+//! are acknowledged. Two sets of the same batch are merged by AND.
 //!
 //! Representation: pages of [`PAGE`] consecutive entries, in order of first use. If there are more than
 //! [`PAGES_SCANNED_MAX`] pages, a hash table maps page numbers to pages. If an entry is in the page that was used last,
@@ -24,8 +24,8 @@ const PAGES_SCANNED_MAX: usize = 4;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Batches {
     pages: Vec<Page>,
-    /// A map from page number (entry id divided by [`PAGE`]) to the index of the page in `pages`. It is empty while
-    /// there are few pages.
+    /// A map from page number (entry id divided by [`PAGE`]) to the index of the page in `pages`. It is empty if there
+    /// are at most [`PAGES_SCANNED_MAX`] pages.
     places: HashMap<i64, u32, MixBuilder>,
     /// The index of the page used last.
     last: u32,
@@ -91,7 +91,8 @@ impl<'a> UnackedIndexes<'a> {
         Self { words: Words::Many(words), is_endless }
     }
 
-    /// Returns the words. Final words that have the same bits as everything after them are dropped.
+    /// Returns the words of the set without unnecessary words at the end: words of ones in an endless set, words of
+    /// zeros in other sets.
     pub(super) fn words(&self) -> &[u64] {
         let words = match &self.words {
             Words::One(word) => word,
@@ -101,14 +102,16 @@ impl<'a> UnackedIndexes<'a> {
         &words[..words.iter().rposition(|word| *word != beyond).map_or(0, |last| last + 1)]
     }
 
-    /// Returns the greatest acknowledged batch index, if the set is endless and a message is acknowledged.
+    /// Returns the greatest acknowledged batch index. Returns `None` if the set is not endless, or if no message is
+    /// acknowledged.
     pub(super) fn greatest_acked(&self) -> Option<i64> {
         let words = self.words();
         let last = words.last().filter(|_| self.is_endless)?;
         Some(64 * words.len() as i64 - 1 - i64::from((!last).leading_zeros()))
     }
 
-    /// Appends the words of the set to `out`, cut to a batch of `size` messages, without zero words at the end.
+    /// Appends the words of the set to `out`. An endless set ends at `size`, the number of messages of the batch. Zero
+    /// words at the end are omitted.
     pub(super) fn write(&self, size: i64, out: &mut Vec<i64>) {
         let start = out.len();
         out.extend(self.words().iter().map(|word| word.cast_signed()));
@@ -167,7 +170,8 @@ impl Batches {
         }
     }
 
-    /// Acknowledges the messages of a batch whose bits in `words` are clear, and all messages after the last word.
+    /// Applies an ack set to a batch: acknowledges each message whose bit in `words` is 0, and all messages after the
+    /// last word.
     #[inline]
     pub(super) fn join_words(&mut self, entry_id: i64, words: &[i64], size: i64) {
         let slot = self.slot_with_size(entry_id, size);
@@ -285,8 +289,8 @@ impl Batches {
         slot
     }
 
-    /// Extends an endless set to at least `count` words. Returns the words of the set; a set with an end may have fewer
-    /// words.
+    /// Returns the words of a set. An endless set is first extended to at least `count` words. A set that is not
+    /// endless may have fewer words.
     fn reach(&mut self, slot: Slot, count: usize) -> &mut [u64] {
         let page = &mut self.pages[slot.page];
         let (form, left) = (&mut page.forms[slot.at], &mut page.left[slot.at]);

@@ -1,5 +1,5 @@
-//! The encoding of partials: a byte string for each ledger of each subscription, and one for the values without a
-//! ledger.
+//! The encoding of partials. Each subscription has one byte string for each of its ledgers, and one for the values that
+//! do not belong to a ledger.
 //!
 //! ```text
 //! magic "AKPT" · version 2 · flags · seek · order · settings · flaw · deleted · trimmed · ledger · CRC-32 of the rest
@@ -42,8 +42,9 @@ const RANGES: u8 = 1;
 const WORDS: u8 = 2;
 
 impl Partials {
-    /// Returns the encoded state of a pair in parts, one for each ledger: the id of the ledger and its bytes. If the
-    /// pair has values that do not belong to a ledger, or if it has no ledger, the first part has no id.
+    /// Returns the encoded state of a pair as parts, one for each ledger. A part is the id of the ledger and the
+    /// encoded bytes. If the pair has values that do not belong to a ledger, or if it has no ledgers, the first part
+    /// has no id.
     pub fn encode(&self, pair: u32) -> Vec<(Option<i64>, Vec<u8>)> {
         let known = &self.pairs[pair as usize];
         let mut ledgers: Vec<&Ledger> =
@@ -185,8 +186,8 @@ impl Partials {
     }
 }
 
-/// Returns [`Error::NewerVersion`] for undamaged bytes of another version. In every version, the checksum is either at
-/// the end or at byte 5.
+/// Returns [`Error::NewerVersion`] for bytes of a newer version that are not damaged: the checksum at their end is
+/// right.
 fn refuse_other_versions(state: &[u8]) -> Result<()> {
     let Some((body, checksum)) = state.split_last_chunk::<4>() else { return Ok(()) };
     let version = state.get(4).copied().unwrap_or(VERSION);

@@ -66,7 +66,7 @@ pub const INTEGERS: [&str; 9] = [
 pub struct CursorColumns {
     /// The number of rows.
     pub rows: usize,
-    /// The index of each row that has no cursor because of an invalid event, and the error.
+    /// The rows that have no cursor because of an invalid event: the index of each row, and the error.
     pub errors: Vec<(usize, String)>,
     /// The indexes of the rows whose subscription is deleted.
     pub deleted: Vec<usize>,

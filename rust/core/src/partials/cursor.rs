@@ -15,7 +15,7 @@ use crate::position::Position;
 use crate::position_info::PositionInfo;
 use crate::range_set::PositionRangeSet;
 
-/// Consecutive entries of one ledger with batches of the same size.
+/// Consecutive entries of one ledger whose batches have the same size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SizeRun {
     /// The ledger.
@@ -115,8 +115,8 @@ impl Cursor {
     }
 
     /// Returns, for each batch with an ack set, the number of its acknowledged messages. If only a lower bound n is
-    /// known, the value is -n - 1 (-4 means at least 3). This is so if the batch size is unknown, or not greater than
-    /// the last batch index in the ack set.
+    /// known, the value is -n - 1 (-4 means at least 3). Only a lower bound is known if the batch size is unknown, or
+    /// is not greater than the last batch index in the ack set.
     pub fn acked_in_batches(&self) -> impl Iterator<Item = i64> + '_ {
         let mut sizes = self.sizes_beyond().peekable();
         self.info.batch_deleted.iter().map(move |(position, set)| {
@@ -236,8 +236,8 @@ impl Partials {
         Ok(Cursor { info, sizes, ledgers })
     }
 
-    /// Returns the ledgers of a pair and of its topic, in order of id. A ledger that the pair and its topic both have
-    /// is one part.
+    /// Returns the ledgers of a pair and of its topic, in order of id. If both have a ledger with the same id, one
+    /// [`Part`] contains the data of both.
     fn parts<'a>(&'a self, pair: &'a Pair, topic: Option<&'a Pair>) -> Vec<Part<'a>> {
         let ledgers =
             |pair: &'a Pair| pair.ledgers.iter().map(|ledger| &self.ledgers[*ledger as usize]);
@@ -323,7 +323,8 @@ fn last_acked(part: &Ledger) -> Option<i64> {
     part.acked.last_entry().max(part.up_to).max(partly).filter(|entry_id| *entry_id >= 0)
 }
 
-/// Checks that every acknowledged position is an existing entry. The error names the first position that is not.
+/// Checks that every acknowledged position is an existing entry. The error contains the first position that does not
+/// exist.
 fn refuse_unpublished(
     parts: &[Part<'_>],
     ledgers: &Ledgers,

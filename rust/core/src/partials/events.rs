@@ -6,9 +6,9 @@ use crate::position::Position;
 
 /// A flag of an [`Action`]: the entry exists.
 pub const EXISTS: u8 = 1;
-/// A flag: [`Action::Ack`].
+/// A flag of [`Action::Ack`]: the entry, or a part of it, is acknowledged.
 pub(super) const ACK: u8 = 2;
-/// A flag: [`Action::UpTo`].
+/// A flag of [`Action::UpTo`]: everything up to the entry, or to a part of it, is acknowledged.
 pub(super) const UP_TO: u8 = 4;
 /// The flags of acknowledgments.
 pub const ACKS: u8 = ACK | UP_TO;
@@ -16,7 +16,8 @@ pub const ACKS: u8 = ACK | UP_TO;
 pub const SUBSCRIPTION: u8 = 8;
 /// A flag: the event must have a ledger id and an entry id.
 pub const POSITION: u8 = 16;
-/// A flag: the action has another effect, or is invalid. Its rows are applied one by one.
+/// A flag: the action has an effect that the other flags do not describe, or the kind is invalid. Rows with this flag
+/// are applied one by one.
 pub(super) const OTHER: u8 = 32;
 /// A flag: the kind is null or unknown.
 const KINDLESS: u8 = 64;
@@ -84,7 +85,7 @@ impl Action {
         within(numbers, Self::ALL.len(), "an action")
     }
 
-    /// Returns the effects of the action and the columns that its events need, as flags.
+    /// Returns the flags of the action: its effects, and the columns that its events must have.
     pub(super) const fn effects(self) -> u8 {
         match self {
             Self::Nothing | Self::Commit => 0,
@@ -101,19 +102,20 @@ impl Action {
         }
     }
 
-    /// Returns whether the action has one of the effects or needs in `flags`.
+    /// Returns whether the action has at least one of these flags.
     #[must_use]
     pub const fn has(self, flags: u8) -> bool {
         self.effects() & flags != 0
     }
 }
 
-/// A dictionary-encoded column of names. Each row has a code, and `numbers[code]` is the number of the name.
+/// A dictionary-encoded column of names. Each row has a code, and `numbers[code]` is the number that identifies the
+/// name.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Codes<'a> {
     /// The code of each row; `None` if each row has code 0.
     pub codes: Option<&'a [i32]>,
-    /// The number of the name for each code.
+    /// For each code, the number that identifies the name.
     pub numbers: &'a [i32],
 }
 
@@ -195,8 +197,8 @@ impl Rows<'_> {
         (starts[row] != NULL).then(|| &self.words[starts[row] as usize..ends[row] as usize])
     }
 
-    /// Returns the batch size of a row. If it is null, returns the batch index + 1, a lower bound; 0 or less if the row
-    /// has neither.
+    /// Returns the batch size of a row. If the size is null, returns a lower bound of it: the batch index + 1. If the
+    /// row has neither a size nor a batch index, the result is 0 or less.
     #[inline]
     pub(super) fn batch_size_known(&self, row: usize) -> i64 {
         let (index, size) = self.batch(row);
@@ -208,8 +210,8 @@ impl Rows<'_> {
         self.batch_indexes.is_some() || self.batch_sizes.is_some() || self.ack_sets.is_some()
     }
 
-    /// Returns whether the batch columns of all rows are valid. If the values of the rows differ and are near the
-    /// limit, it may return false for valid rows.
+    /// Returns whether the batch columns of all rows are valid. It compares the OR of all values with the limit. This
+    /// OR can exceed the limit although no value does, and then the result is false for valid rows.
     pub(super) fn has_sound_batches(&self, size_max: i64) -> bool {
         // Returns the OR of all values except null; -1 if a value is negative. Compilers vectorise this form.
         let or = |column: Option<&[i64]>| {
@@ -267,16 +269,16 @@ impl Rows<'_> {
     }
 }
 
-/// Returns whether rows are valid, except for their batch columns. If not, each row must be checked. `ids` is the OR of
-/// all ids and sequences, `entry_id` the greatest entry id, and `effects` the OR of all [`Action::effects`]. `is_topic`
-/// means that the rows belong to the topic as a whole.
+/// Returns whether rows are valid, apart from their batch columns. If the result is false, the caller must check each
+/// row. `ids` is the OR of all ids and sequences, `entry_id` the greatest entry id, and `effects` the OR of all
+/// [`Action::effects`]. `is_topic` means that the rows belong to the topic as a whole.
 #[inline]
 pub(super) fn are_sound(ids: i64, entry_id: i64, effects: u8, is_topic: bool) -> bool {
     let refused = if is_topic { KINDLESS | SUBSCRIPTION } else { KINDLESS };
     ids >= 0 && entry_id < i64::MAX && effects & refused == 0
 }
 
-/// Returns the flaw of a batch index, a batch size or the number of words of an ack set.
+/// Returns the flaw of a row with these batch columns, if it has one. `words` is the number of words of its ack set.
 #[inline]
 fn batch_flaw(index: i64, size: i64, words: i64, size_max: i64) -> Option<Flaw> {
     if is_negative(index) || is_negative(size) {

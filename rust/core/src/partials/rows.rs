@@ -6,8 +6,8 @@ use super::sorted_columns::SortedColumns;
 use super::{Flaw, NULL, Partials};
 use crate::error::Result;
 
-/// A cache of pair numbers. Its key is the codes of the topic and the subscription. It is used only if the number of
-/// code combinations is small enough.
+/// A cache of the numbers that identify pairs. The key is the code of the topic and the code of the subscription. The
+/// cache is used only if the number of code combinations is small enough.
 pub(super) struct PairsOfBatch<'a> {
     topics: Codes<'a>,
     subscriptions: Codes<'a>,
@@ -16,7 +16,7 @@ pub(super) struct PairsOfBatch<'a> {
 }
 
 const NO_PAIR: u32 = u32::MAX;
-/// Pairs are cached if there are at most this number of code combinations for each row.
+/// The cache is used if a batch has at most this number of code combinations for each of its rows.
 const CODES_PER_ROW: usize = 4;
 
 impl Partials {
@@ -172,7 +172,8 @@ const ROWS_KEPT_MAX: usize = 1 << 20;
 /// The number of pairs in a group. The ledgers of a group fit into the second-level cache.
 const PAIRS_PER_GROUP: usize = 256;
 
-/// The minimum mean number of rows in a run of rows with the same pair. If the mean is lower, the rows are reordered.
+/// If a run of rows with the same pair has at most this number of rows on average, the rows count as mixed and may be
+/// reordered.
 const RUN: usize = 8;
 
 /// Returns the number of runs of rows with the same pair.
@@ -183,7 +184,7 @@ fn runs(pairs: &[u32]) -> usize {
 /// Returns the row indexes, grouped by pair number: first the rows of the first [`PAIRS_PER_GROUP`] pairs, then the
 /// rows of the next, and so on. Rows of one group keep their order.
 ///
-/// If the rows of many subscriptions are mixed, each row waits for memory several times.
+/// If the rows of many subscriptions are mixed and keep their order, each row waits for memory several times.
 fn order_by_pair_group(pairs: &[u32], count: usize) -> Vec<u32> {
     let part = |pair: &u32| *pair as usize / PAIRS_PER_GROUP;
     let mut ends = vec![0_u32; count / PAIRS_PER_GROUP + 2];

@@ -1,7 +1,8 @@
 //! The acknowledgments in transactions. An acknowledgment takes effect if its transaction is committed. A pair is a
 //! (topic, subscription).
 //!
-//! A number identifies each transaction, as for topics and subscriptions. The number [`NONE`] means no transaction.
+//! Each transaction has a number that identifies it, as topics and subscriptions have. The number [`NONE`] means no
+//! transaction.
 
 use super::events::{ACKS, Action, Codes};
 use super::rows::PairsOfBatch;
@@ -54,8 +55,8 @@ impl Partials {
         self.committed.iter().map(|(_, transaction)| *transaction)
     }
 
-    /// Returns the indexes of the rows that are acknowledgments in a transaction without a known commit, in order. If
-    /// `takes_commits` is true, the commits in `rows` are recorded first. O(rows).
+    /// Returns, in order, the indexes of the rows that are acknowledgments in a transaction whose commit is not known.
+    /// If `takes_commits` is true, the commits in `rows` are recorded first. O(rows).
     ///
     /// # Errors
     /// [`Error::Value`] if the columns have different lengths, or if a code is out of range. No commit is applied then.

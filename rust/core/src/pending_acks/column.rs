@@ -21,7 +21,7 @@ pub(super) enum Width {
 }
 
 impl Width {
-    /// Returns the minimum width for values that differ in the set bits of `bits`.
+    /// Returns the minimum width for values that differ only in the bits that are set in `bits`.
     pub(super) const fn of_difference(bits: i32) -> Self {
         match bits.cast_unsigned() {
             0 => Self::Zero,
@@ -85,7 +85,7 @@ impl Column {
         }
     }
 
-    /// Reads all values. The match is outside the loops, so that the loops are vectorised.
+    /// Reads all values. The `match` on the width is outside the loops, so that the loops are vectorised.
     #[inline]
     pub(super) fn read_all(self, bytes: &[u8], values: &mut [i32; SLOTS]) {
         match self.width {
@@ -108,13 +108,13 @@ impl Column {
         }
     }
 
-    /// Makes room for a value at index `at`: moves the values from `at` to `count - 1` to the next index.
+    /// Makes room for a value at index `at`: moves each value at the indexes `at..count` to the next index.
     pub(super) fn open(self, bytes: &mut [u8], at: usize, count: usize) {
         let width = self.width.bytes();
         bytes.copy_within(at * width..count * width, (at + 1) * width);
     }
 
-    /// Removes the value at index `at`: moves the values from `at + 1` to `count - 1` to the previous index.
+    /// Removes the value at index `at`: moves each value at the indexes `at + 1..count` to the previous index.
     pub(super) fn close(self, bytes: &mut [u8], at: usize, count: usize) {
         let width = self.width.bytes();
         bytes.copy_within((at + 1) * width..count * width, at * width);

@@ -13,7 +13,7 @@ use super::sparse::SparseEntries;
 use super::value::PendingAck;
 use super::window::{Window, split};
 
-/// The number of pages that a window may have in addition to one page for each entry. So a ledger with a handful of
+/// A window may have one page for each entry, and this number of pages in addition. So a ledger with a handful of
 /// entries does not become a hash map.
 const SPARE_PAGES: u64 = 8;
 /// The average number of entries for each page at which a hash map becomes a window again.

@@ -22,8 +22,8 @@ const PACKED_MAX: usize = 24;
 /// A dense page is packed again when a removal leaves this number of entries or fewer. It is a third of [`PACKED_MAX`],
 /// so that a page does not switch back and forth between the two forms.
 const PACKED_AGAIN: u32 = 8;
-/// The number of places that a packed page may have in addition to two for each entry. A page with more places releases
-/// memory.
+/// A packed page may have two places for each entry, and this number of places in addition. A page with more places
+/// releases memory.
 const SPARE_MAX: usize = 6;
 
 #[derive(Debug, Clone)]
@@ -40,7 +40,8 @@ pub(super) struct Page {
     split: u16,
 }
 
-/// The values of a page in two arrays. The index is the place or the slot of the entry.
+/// The remaining counts and the hashes of a page. The index in the arrays is the place of an entry ([`Page::by_place`])
+/// or its slot ([`Page::by_slot`]).
 struct Values {
     remaining: [i32; SLOTS],
     hash: [i32; SLOTS],
@@ -174,7 +175,7 @@ impl Page {
         (self.present & !before).count_ones() as usize
     }
 
-    /// Returns whether a value can be written without moving other values.
+    /// Returns whether the page can store `value` in its layout without moving other values.
     #[inline]
     fn has_room_for(&self, slot: u32, value: PendingAck) -> bool {
         let fits =
@@ -343,7 +344,8 @@ impl Page {
         }
     }
 
-    /// Packs the page if it has few entries, and releases its memory if it is empty. It is called after a removal.
+    /// Packs the page if it has few entries, and releases the memory of an empty page. Removals call this function at
+    /// their end.
     #[inline]
     fn give_back(&mut self) {
         let entries = self.present.count_ones();
@@ -359,7 +361,8 @@ impl Page {
         }
     }
 
-    /// Sets the value of a slot if the layout of the page has no room for it. The page gets a new layout.
+    /// Gives the page a new layout that has room for `value`, and sets the value of the slot. It is called if the old
+    /// layout has no room.
     #[cold]
     fn reshape_with(&mut self, slot: u32, value: PendingAck) {
         let mut values = self.by_slot();

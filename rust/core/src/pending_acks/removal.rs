@@ -1,9 +1,9 @@
-//! Removal of entries with a notification for each.
+//! Removal of entries with a notification for each removed entry.
 //!
-//! When the handler for an entry runs, the entry must no longer be in the map, and the handler may call the map. So a
-//! call first removes all its entries. The notifications then run while the map is not borrowed. If the notification
-//! for an entry fails, this entry and all later entries are put back. No entry is lost, and no notification succeeds
-//! twice.
+//! When the notification for an entry runs, the entry must no longer be in the map, and the notification may call
+//! methods of the map. So a call first removes all its entries. The notifications then run while the map is not
+//! borrowed. If the notification for an entry fails, this entry and all later entries are put back. No entry is lost,
+//! and no notification succeeds twice.
 
 use super::{PendingAck, PendingAcks};
 

@@ -11,7 +11,7 @@ use crate::bit_set::{BitSet, LIMIT_DEFAULT};
 use crate::error::{Validity, invariant};
 use crate::long_map::LongMap;
 
-/// The number of words that the index of a ledger may have in addition to two words for each entry.
+/// The index of a ledger may have two words for each entry, and this number of words in addition.
 const INDEX_WORDS_MIN: usize = 64;
 const WORD_BITS: usize = 64;
 

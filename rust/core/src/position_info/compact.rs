@@ -8,8 +8,8 @@
 //! 7  body      if compressed: its decompressed length as a varint, then a zstd frame
 //! ```
 //!
-//! The body is the mark-delete position, a byte with a bit for each present section, and the sections. See
-//! `docs/formats.md` for each.
+//! The body is the mark-delete position, a byte with a bit for each present section, and the sections.
+//! `docs/formats.md` describes each section.
 
 mod acks;
 mod bits;
@@ -37,7 +37,7 @@ const COMPRESSED: u8 = 1;
 /// The size of the header: magic, version, flags and checksum.
 const HEADER_BYTES: usize = 7;
 
-/// The minimum size of a body that is compressed, in bytes. For a shorter body, the header of a zstd frame takes more
+/// The minimum size, in bytes, at which a body is compressed. For a shorter body, the header of a zstd frame takes more
 /// bytes than the compression saves.
 const COMPRESS_FROM_BYTES: usize = 64;
 

@@ -1,14 +1,14 @@
 //! Pulsar's compression types as functions on whole byte strings. Bytes with a wrong declared size, or with a huge
 //! decompressed size, cannot exhaust the memory.
 //!
-//! The functions do not stream, because a decompressor that writes directly into the output needs no window. In zstd, a
-//! few hostile bytes can request a window of 128 MB.
+//! The functions do not stream. They decompress directly into the output, so the decompressor needs no window. In zstd,
+//! a few hostile bytes can request a window of 128 MB.
 
 use std::fmt;
 
 use crate::error::{Error, LimitReached, Result};
 
-/// The compression types of Pulsar, with its numbers.
+/// Pulsar's compression types, each with Pulsar's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
     /// 0: stored as it is.

@@ -42,7 +42,7 @@ impl Form {
     }
 }
 
-/// A form by name, or the rule that chooses one.
+/// A given form, or the rule that chooses one of Pulsar's forms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FormChoice {
     /// A given form.

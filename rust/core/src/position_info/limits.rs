@@ -1,7 +1,7 @@
 //! The limits of an encoding, and the exact loss if a limit cuts the state.
 //!
-//! A cut keeps the first ranges in order, as a broker does. These ranges are nearest to the mark-delete position, so
-//! they advance it first.
+//! If a limit cuts the state, the first ranges in order are kept, as in a broker. These ranges are nearest to the
+//! mark-delete position, so they are the first ranges that can advance it.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +27,13 @@ pub struct Limits {
 pub struct Loss {
     /// The entries that are acknowledged as a whole.
     pub individually_deleted: PositionRangeSet,
-    /// Ranges from one ledger into another that the form cannot hold.
+    /// Ranges that begin in one ledger and end in a later one, and that the form cannot hold.
     pub spanning_ranges: Vec<(Position, Position)>,
     /// Partly acknowledged entries.
     pub batch_deleted: AckSets,
     /// Redelivery counts that the form cannot hold.
     pub redelivery_counts: BTreeMap<Position, i64>,
-    /// The reasons; empty if nothing is omitted.
+    /// The reasons why parts are omitted; empty if nothing is omitted.
     pub reasons: Vec<String>,
 }
 

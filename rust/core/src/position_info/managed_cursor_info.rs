@@ -1,7 +1,8 @@
 //! `ManagedCursorInfo`: a cursor's record in the metadata store, with the header of compressed values.
 //!
-//! A compressed value begins with `0x4778`, the length of a `ManagedCursorInfoMetadata{compressionType=1,
-//! uncompressedSize=2}` as a big-endian int32, that message, and then the compressed `ManagedCursorInfo`.
+//! A compressed value has four parts: the bytes `0x4778`; a length as a big-endian int32; a message
+//! `ManagedCursorInfoMetadata{compressionType=1, uncompressedSize=2}` of this length; the compressed
+//! `ManagedCursorInfo`.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +29,11 @@ const LAST_ACTIVE: u32 = 6;
 const BATCHED_ENTRY_DELETION_INDEX_INFO: u32 = 7;
 const CURSOR_PROPERTIES: u32 = 8;
 
-/// A cursor's record in the metadata store. Its acknowledged entries are always ranges.
+/// A cursor's record in the metadata store. Its acknowledged entries are always stored as ranges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManagedCursorInfo {
-    /// The BookKeeper ledger that has newer states of the cursor; −1 if this record has the state.
+    /// The BookKeeper ledger with the states of the cursor that are newer than this record; −1 if this record has the
+    /// newest state.
     pub cursors_ledger_id: i64,
     /// The part of the state that is in this record.
     pub position_info: Option<PositionInfo>,

@@ -207,8 +207,8 @@ impl Words {
     }
 }
 
-/// Calls `each` for every int64 in one field of a repeated int64. The field has one element or, if it is packed,
-/// several.
+/// Calls `each` with every int64 in one occurrence of a repeated field. The occurrence has one element or, if the field
+/// is packed, several.
 pub(crate) fn each_int(value: Value<'_>, mut each: impl FnMut(i64) -> Result<()>) -> Result<()> {
     match value {
         Value::Varint(word) => each(word as i64),

@@ -39,8 +39,8 @@ const BROKER_ENTRY_BYTES_MAX: usize = (5 << 20) - (1 << 10);
 const LONG_ARRAY_SINCE_MAJOR: u32 = 4;
 
 impl PositionInfo {
-    /// Returns the form that `choice` gives for this state. For `pulsar-auto`, also sets `limits.max_bytes`, if it is
-    /// not set, to the maximum size of a ledger entry.
+    /// Returns the form that `choice` gives for this state. For `pulsar-auto`, also changes `limits.max_bytes` from
+    /// `None` to the maximum size of a ledger entry.
     #[must_use]
     pub fn choose_form(&self, choice: FormChoice, limits: &mut Limits) -> Form {
         match choice {
@@ -52,7 +52,8 @@ impl PositionInfo {
         }
     }
 
-    /// Returns the form with the smaller encoding, among Pulsar's forms that a broker of this major version can read.
+    /// Returns the Pulsar form with the smaller encoding. It considers only forms that a broker of this major version
+    /// can read.
     #[must_use]
     pub fn smaller_pulsar_form(&self, broker_major: u32) -> Form {
         if broker_major < LONG_ARRAY_SINCE_MAJOR {
@@ -157,7 +158,7 @@ pub(crate) fn encode_long_array(info: &PositionInfo) -> Result<Vec<u8>> {
 }
 
 /// Appends the acknowledged entries of each ledger as a bit set. `before` is the number of bytes of the message that
-/// are not in `out`.
+/// the caller writes elsewhere than to `out`; they count for the maximum size of the message.
 fn put_long_arrays(out: &mut Vec<u8>, before: usize, info: &PositionInfo) -> Result<()> {
     let form = Form::PulsarLongArray.name();
     if let Some((lower, upper)) = info.spanning_ranges.first() {

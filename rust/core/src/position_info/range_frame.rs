@@ -9,8 +9,8 @@
 use super::wire::varint_length;
 use crate::varint;
 
-/// The number of bytes in a window. A range in this layout takes at most 34 bytes, so reads in a window need no check
-/// for the end.
+/// The number of bytes in a window, the array from which a range is read and to which it is written. Reads and writes
+/// with a frame reach at most 34 bytes, so they need no check for the end of the window.
 pub(super) const WINDOW: usize = 64;
 
 /// Frames exist only for entry ids below this number. Both entry ids of a range then fit into one word.
@@ -118,7 +118,7 @@ impl Frame {
         })
     }
 
-    /// Returns the number of bytes of a range in this layout.
+    /// Returns the number of bytes of a range with this frame.
     #[inline]
     pub(super) fn length(&self) -> usize {
         self.length
@@ -157,7 +157,7 @@ impl Frame {
     }
 }
 
-/// A builder of a part: its bytes so far, the lowest first.
+/// A builder of a [`Part`]: the bytes that were appended so far. The first byte is in the lowest bits.
 #[derive(Default)]
 struct Bytes {
     bits: u128,
@@ -180,7 +180,7 @@ impl Bytes {
         varint::write(number, |byte| self.push(byte));
     }
 
-    /// Appends the place of a varint of `length` bytes. Only its continuation bits are fixed.
+    /// Appends the bytes of a varint of `length` bytes. Only their continuation bits are fixed.
     fn push_continuation(&mut self, length: usize) {
         (1..length).for_each(|_| self.push_masked(0x80, 0x80));
         self.push_masked(0, 0x80);

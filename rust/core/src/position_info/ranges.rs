@@ -80,7 +80,7 @@ impl Collector {
         self.add(upper.ledger_id, -1, upper.entry_id, budget)
     }
 
-    /// Returns an object that adds the words of one ledger of field 6.
+    /// Returns a collector for the words of one ledger of field 6.
     pub(super) fn words_of(&mut self, ledger_id: i64) -> WordBlocks<'_> {
         if !self.saw_ranges {
             self.form = Form::PulsarLongArray;
@@ -127,7 +127,7 @@ impl Collector {
 /// The acknowledged entries of a message.
 pub(super) struct Acks {
     pub(super) set: PositionRangeSet,
-    /// Ranges from one ledger into another. Their part in the upper ledger is in the set.
+    /// Ranges that begin in one ledger and end in a later one. Their part in the upper ledger is in the set.
     pub(super) spanning: Vec<(Position, Position)>,
 }
 

@@ -1,9 +1,9 @@
-//! The encoding of a set for pickles and other exchange between processes with the same version.
+//! The encoding of a set for pickles, and for other exchange between processes that use the same version.
 //!
-//! The bytes are a version byte 1, and then numbers as LEB128. The first number is the number of ledgers. Then each
-//! ledger, in order, has two numbers and its entries. The first number is the distance from the previous ledger id. The
-//! second is twice the number of runs, plus 1 if the entries are written as words. The entries are written in one of
-//! two ways:
+//! The bytes are a version byte 1, and then numbers as LEB128. First comes the number of ledgers. For each ledger, in
+//! order, two numbers and the entries follow. The first of the two numbers is the distance from the previous ledger id.
+//! The second is twice the number of runs, plus 1 if the entries are written as words. The entries are written in one
+//! of two ways:
 //!
 //! - as runs: for each run, the distance from the previous run, and its length;
 //! - as words: the index of the first word, the number of words, and the words in eight little-endian bytes each.

@@ -3,8 +3,8 @@
 //! A record is five numbers in five columns (see [`Record`]), so similar ledgers take almost no bytes. The records are
 //! followed by the entries of each ledger. The entries of a ledger begin at a byte boundary and have one of four kinds:
 //!
-//! - `Runs`: for each run except the last, its length and the gap after it. Lengths and gaps alternate, but are two
-//!   columns with separate codes. The length of the last run follows from the span.
+//! - `Runs`: for each run except the last, its length and the gap after it. Lengths and gaps are written alternately,
+//!   but each of the two columns has its own code. The length of the last run follows from the span.
 //! - `Holes`: for each hole, the number of acknowledged entries between the previous hole and this one.
 //! - `Acks`: for each acknowledged entry except the first, the number of holes between the previous acknowledged entry
 //!   and this one.

@@ -1,4 +1,4 @@
-//! The bit encoding of the compact form: bits in bytes, the lowest first.
+//! The bit encoding of the compact form. Bits fill each byte from its lowest bit.
 
 use crate::error::{Error, Result};
 use crate::varint;
@@ -60,7 +60,7 @@ impl BitWriter {
         self.out.extend_from_slice(bytes);
     }
 
-    /// Appends a 64-bit number as [`varint`] bytes, at any bit.
+    /// Appends a 64-bit number as the bytes of a [`varint`]. The first byte may begin at any bit.
     pub(super) fn put_varint(&mut self, value: u64) {
         varint::write(value, |byte| self.put(u64::from(byte), 8));
     }
@@ -76,7 +76,7 @@ impl BitWriter {
 #[derive(Clone)]
 pub(super) struct BitReader<'a> {
     bytes: &'a [u8],
-    /// The next bit.
+    /// The index of the next bit.
     at: usize,
 }
 
@@ -85,7 +85,7 @@ impl<'a> BitReader<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// Creates an error whose offset is that of the next byte.
+    /// Creates an error at the offset of the next byte.
     pub(super) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.at / 8, message)
     }

@@ -16,7 +16,7 @@ pub(super) struct Code {
     rice: bool,
 }
 
-/// The number of bits that [`Code::put_header`] writes in addition to the base.
+/// The number of bits that [`Code::put_header`] writes in addition to the base, the least number of the column.
 const HEADER_BITS: u64 = 15;
 
 impl Code {

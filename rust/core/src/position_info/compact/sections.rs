@@ -1,4 +1,5 @@
-//! All sections except the acknowledged entries. Numbers are in columns. Texts and bytes follow their lengths.
+//! All sections of the compact form except the acknowledged entries. Numbers are in columns. A text or a byte string
+//! follows its length.
 
 use std::collections::BTreeMap;
 
@@ -163,7 +164,7 @@ pub(super) fn put_spanning(bits: &mut BitWriter, ranges: &[(Position, Position)]
     put_rows(bits, ranges.len(), rows.iter().copied());
 }
 
-/// Reads ranges from one ledger into another.
+/// Reads ranges that begin in one ledger and end in a later one.
 pub(super) fn take_spanning(
     bits: &mut BitReader<'_>,
     budget: &mut Budget,

@@ -84,12 +84,13 @@ impl<'a> Reader<'a> {
         &self.bytes[self.at..self.end]
     }
 
-    /// Returns the bytes of the input from `start` to the next byte, for storing an unknown field.
+    /// Returns the bytes of the input from `start` up to, but not including, the next byte to read. Used to store an
+    /// unknown field.
     pub(crate) fn since(&self, start: usize) -> &'a [u8] {
         &self.bytes[start..self.at]
     }
 
-    /// Creates an error whose offset is that of the next byte.
+    /// Creates an error at the offset of the next byte.
     pub(crate) fn refuse(&self, message: impl Into<String>) -> Error {
         Error::corrupt(self.at, message)
     }
