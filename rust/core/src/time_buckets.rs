@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The open run keeps the index small *while it is filled*: consecutive ids become a range directly, without a bitmap.
-//! If several runs are added to one set, the set is converted to run containers each time the number of added runs has
-//! doubled. Every method that reads the index first closes the open run, which moves it to its bucket.
+//! A set to which several runs are added is converted to run containers each time the number of added runs has doubled.
+//! Every method that reads the index first closes the open run: it moves the run to its bucket.
 
 mod entries;
 mod bytes;
@@ -33,12 +33,13 @@ pub enum Rounding {
     /// cut-off).
     Up = 1,
     /// The last millisecond before the next multiple of `2^bits`. Messages are up to `2^bits - 1` ms late and never
-    /// early. Pulsar 4.2.4 does this with the lenient cut-off. The cut-off then delivers messages at most one tick
-    /// early.
+    /// early. Pulsar 4.2.4 does this with the lenient cut-off, which delivers each bucket up to one tick early. So a
+    /// message is delivered at most one tick early.
     BucketEnd = 2,
 }
 
-/// The maximum number of dropped bits, for buckets of 2^62 ms. With one more bit, positive times would have no bucket.
+/// The maximum number of dropped bits, for buckets of 2^62 ms. With 63 bits, int64 would have no multiple of `2^bits`
+/// above 0.
 pub const BITS_MAX: u32 = 62;
 
 #[derive(Debug, Clone)]
@@ -138,8 +139,8 @@ impl TimeBuckets {
         }
     }
 
-    /// Returns the first of the `2^bits` delivery times that belong to a bucket. Returns `None` if the bucket has fewer
-    /// times, because it is at an end of the int64 range.
+    /// Returns the first of the `2^bits` delivery times that belong to a bucket. Returns `None` for a bucket at an end
+    /// of the int64 range that has fewer delivery times.
     fn start_of(&self, bucket: i64) -> Option<i64> {
         let mask = (1i64 << self.bits) - 1;
         match self.rounding {
@@ -150,7 +151,7 @@ impl TimeBuckets {
         }
     }
 
-    /// Adds rows to the open run, in steps of [`STEP_ROWS`] rows, up to the first step with a row that does not
+    /// Adds rows to the open run, in steps of [`STEP_ROWS`] rows. Stops before a step if any of its rows does not
     /// continue the run. Returns the number of added rows.
     fn extend_run(&mut self, times_ms: &[i64], ledger_ids: &[i64], entry_ids: &[i64]) -> usize {
         let Some(mut open) = self.open else { return 0 };
@@ -240,17 +241,17 @@ impl TimeBuckets {
         }
     }
 
-    /// Returns the entry ids of one ledger in the bucket of `deliver_at_ms`, in roaring's portable format. The flag is
-    /// true for the 64-bit form, which is used if an id exceeds 32 bits. `None` if the bucket has no messages of the
-    /// ledger.
+    /// Returns the entry ids of one ledger in the bucket of `deliver_at_ms`, in roaring's portable format. The returned
+    /// flag is true for the 64-bit form, which is used if an id exceeds 32 bits. Returns `None` if the bucket has no
+    /// messages of the ledger.
     pub fn to_roaring(&mut self, deliver_at_ms: i64, ledger: i64) -> Option<(Vec<u8>, bool)> {
         self.close_run();
         let ledgers = self.buckets.get(&self.bucket_of(deliver_at_ms))?;
         find(ledgers, ledger).ok().map(|at| ledgers[at].entries.to_roaring())
     }
 
-    /// Adds the entry ids in a portable roaring bitmap as messages of one ledger and one delivery time; returns how
-    /// many were new. `wide` is true for the 64-bit form.
+    /// Adds a message for each entry id in a portable roaring bitmap; returns how many messages were new. All of them
+    /// have the same ledger and delivery time. `wide` is true for the 64-bit form.
     ///
     /// # Errors
     /// [`Error::Value`] for a negative ledger id, [`Error::Corrupt`] for bytes that are not such a bitmap.

@@ -2,9 +2,10 @@
 //! scattered times.
 //!
 //! Bitmaps by time bucket are small as long as many messages share a bucket. If times are scattered, each bitmap has
-//! one message. A wheel has wide slots. A slot has its messages in order of *position*, as a stream of pairs: the gap
-//! from the previous entry, and the tick. The size of the stream is near the entropy of these numbers. Regular traffic
-//! becomes a few runs. With random times, a message takes 2.7 to 4 bytes. With ticks of 1 ms, delivery times are exact.
+//! one message. The slots of a wheel are wide. A slot stores its messages in order of *position*, as a stream of pairs.
+//! A pair is the gap from the previous entry, and the tick. The size of the stream is near the entropy of these
+//! numbers. Regular traffic becomes a few runs. With random times, a message takes 2.7 to 4 bytes. With ticks of 1 ms,
+//! delivery times are exact.
 //!
 //! ```text
 //! open    the open slot,  its runs sorted by time             pops: cut off the back of a vector
@@ -33,7 +34,7 @@ use run::MessageRun;
 use slot::Slot;
 
 /// A new slot is about 2^`SLOT_MS_BITS` ms wide, which is 70 minutes. A week has 144 such slots, so their fixed memory
-/// is negligible. The memory of a message at a random position does not depend on the width of its slot.
+/// is negligible. If positions are random, a message takes the same memory in a wide slot as in a narrow one.
 const SLOT_MS_BITS: u32 = 22;
 /// A new slot is at least 2^`SLOT_BITS_MIN` ticks wide, so it spans several ticks even if a tick takes hours.
 const SLOT_BITS_MIN: u32 = 6;
@@ -50,8 +51,9 @@ const RUNS_BYTES_MAX: u64 = 1 << 14;
 /// A slot that exceeds the limits above is split into 2^`SPLIT_BITS` parts before it is opened.
 const SPLIT_BITS: u32 = 6;
 
-/// After this number of slot changes in a batch, the remaining messages are grouped by slot if more than one in eight
-/// messages so far changed the slot. Without grouping, finding the slots would take longer than all other work.
+/// The number of slot changes after which the remaining messages of a batch can be grouped by slot. A slot change is a
+/// message in another slot than the previous message. The messages are grouped if more than one in eight messages was a
+/// slot change. Without grouping, finding the slots would take longer than all other work.
 const SWITCHES_MAX: usize = 256;
 /// The maximum number of messages that are grouped at once. Their columns take 1.5 MiB, which fits into a second-level
 /// cache.
@@ -261,9 +263,9 @@ impl TimeWheel {
 
 /// Returns the indexes of the times, grouped by slot. Slots are `slot_ms` wide and begin at multiples of `slot_ms`.
 ///
-/// The indexes of one slot keep their order. Otherwise, positions would not be added in ascending order, and a slot
-/// stores the others as late messages, which is slower. The rounding of a quotient can put fewer than one in 2^20
-/// messages into the group of a neighbouring slot. These messages can become late messages too.
+/// The indexes of one slot keep their order, so ascending positions are added in ascending order. A slot stores a
+/// position out of order as a late message, which is slower. A rounded quotient can put a message into the group of a
+/// neighbouring slot, so that it becomes a late message. This affects fewer than one in 2^20 messages.
 fn group_by_slot(times: impl ExactSizeIterator<Item = i64> + Clone, slot_ms: i128) -> Vec<u64> {
     let least = times.clone().min().unwrap_or_default();
     let start = i128::from(least).div_euclid(slot_ms) * slot_ms;

@@ -52,8 +52,8 @@ impl EntrySet {
         self.0.runs().map(|run| (run.lower, run.upper))
     }
 
-    /// Sets the bits of the entries in `words`. The first of `words` has the index `first_word`, and the last must
-    /// cover the last entry.
+    /// Sets in `words` the bit of each entry. The first word of `words` has the index `first_word`. `words` must have
+    /// the word of the last entry.
     pub(crate) fn write_words(&self, first_word: i64, words: &mut [u64]) {
         for (lower, upper) in self.ranges() {
             let (first, last) = (lower + 1 - 64 * first_word, upper - 64 * first_word);

@@ -6,10 +6,10 @@
 //! | a window of bits | runs close to each other | an eighth of a byte for each entry between first and last |
 //! | a tree of runs | few runs, far apart | about 25 bytes a run |
 //!
-//! A window may take [`WORDS_ALWAYS`] words plus [`WORDS_PER_RUN`] words for each run. If it takes more than twice
-//! that, the ledger is converted to a tree. So the memory is at most proportional to the number of runs, for any input.
-//! Converting a window of n runs takes n steps. Therefore a new tree is checked for conversion back to a window only
-//! after n more adds. So no sequence of operations converts the ledger at every step.
+//! The limit of a window is [`WORDS_ALWAYS`] words plus [`WORDS_PER_RUN`] words for each run. A ledger whose window
+//! takes more than twice this limit is converted to a tree. So for any input, the memory is at most proportional to the
+//! number of runs. The conversion of a window of n runs takes n steps. The new tree can be converted back to a window
+//! only after n more adds, so no sequence of operations causes a conversion at every step.
 
 use super::run::Run;
 use super::runs::Runs;
@@ -253,7 +253,8 @@ impl LedgerAcks {
         }
     }
 
-    /// Sets the bits of the entries in `words`. The last of `words` must cover the last entry.
+    /// Sets in `words` the bit of each entry. The first word of `words` has the index 0. `words` must have the word of
+    /// the last entry.
     pub(super) fn write_words(&self, words: &mut [u64]) {
         if let Self::Window(window) = self {
             return window.write_words(words);
@@ -322,8 +323,8 @@ impl LedgerAcks {
         }
     }
 
-    /// Creates a ledger with these `len` runs, which extend over `span`. There must be at least two runs, and they must
-    /// be ascending and not adjacent.
+    /// Creates a ledger with `len` runs. `span` is the smallest run that contains all of them. There must be at least
+    /// two runs, and they must be ascending and not adjacent.
     fn of_runs(span: Run, len: usize, runs: impl Iterator<Item = Run>) -> Self {
         if Window::words_over(span) <= words_for(len) {
             Self::Window(Box::new(Window::from_runs(span, runs)))
@@ -377,7 +378,7 @@ impl<T, A: Iterator<Item = T>, B: Iterator<Item = T>, C: Iterator<Item = T>> Ite
         }
     }
 
-    /// Selects the variant once, not at each item.
+    /// Selects the variant once for all items, not for each item.
     fn fold<R, F: FnMut(R, T) -> R>(self, start: R, step: F) -> R {
         match self {
             Self::A(iterator) => iterator.fold(start, step),

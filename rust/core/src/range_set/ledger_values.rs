@@ -1,9 +1,9 @@
 //! A cache of the ledgers of a batch, which avoids a tree search for each position.
 //!
-//! The acks of a topic belong to a few hundred ledgers, in any order. A table has a place for each value of the id's
-//! low bits, and a place has the ledger with these bits that was used last. Consecutive ids have different places. So
-//! nearly all look-ups hit this table, which is in the first-level cache, and the tree is searched once for each
-//! ledger.
+//! The acks of a topic belong to a few hundred ledgers, in any order. The low bits of a ledger id determine its place
+//! in a table. A place stores the last used ledger with these bits. Consecutive ids have different places. So nearly
+//! all look-ups find their ledger in the table, which fits into the first-level cache. The tree is searched once for
+//! each ledger.
 
 use std::collections::BTreeMap;
 
@@ -16,8 +16,8 @@ pub(super) struct LedgerValues<T> {
     ids: [i64; PLACES],
     places: [u32; PLACES],
     met: Vec<(i64, T)>,
-    /// For every ledger of the batch, the index of its value in `met`. This map is searched if the ledger's place in
-    /// the table has another ledger.
+    /// The index in `met` of the value of every ledger in the batch. This map is searched if the ledger's place in the
+    /// table stores another ledger.
     all: BTreeMap<i64, u32>,
 }
 

@@ -1,14 +1,14 @@
 //! A ledger's acknowledged entries as a window of bits: the form for many runs close to each other.
 //!
-//! Every entry in the window has its bit, acknowledged or not. So an add is one load and one store, in any order of the
-//! entries. If every second entry is a hole, a range takes a quarter of a byte.
+//! Every entry in the window has a bit, whether it is acknowledged or not. So an add is one load and one store, in any
+//! order of the entries. If every second entry is a hole, a range takes a quarter of a byte.
 //!
-//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are zero, because
-//! their entries were removed, or because they are reserved for earlier entries. These words are released when they
-//! outnumber the other words. So the other words are not moved each time a mark-delete position advances by an entry.
-//! Invariants:
-//! unless the window is empty, `words[head]` and the last word are not zero; `cardinality` is the number of set bits,
-//! and `runs` the number of runs of set bits.
+//! Representation: bit `b` of `words[i]` is entry `64 * (first_word + i) + b`. Words before `head` are zero: their
+//! entries were removed, or the words are reserved for earlier entries. When these zero words outnumber the other
+//! words, they are released. So the other words are not moved each time a mark-delete position advances by an entry.
+//!
+//! Invariants: unless the window is empty, `words[head]` and the last word are not zero; `cardinality` is the number of
+//! set bits, and `runs` the number of runs of set bits.
 
 use super::run::Run;
 use crate::error::{Validity, invariant};
@@ -71,8 +71,8 @@ impl Window {
         (span.upper / BITS - (span.lower + 1) / BITS + 1).cast_unsigned()
     }
 
-    /// Returns the span that the words cover, from the first word that is not zero to the last. The window must not be
-    /// empty.
+    /// Returns the run from the first entry of the first nonzero word to the last entry of the last word. The window
+    /// must not be empty.
     pub(super) fn span(&self) -> Run {
         let first = self.first_word + self.head as i64;
         let last = self.first_word + self.words.len() as i64 - 1;
@@ -246,8 +246,8 @@ impl Window {
         (entry_id >> 6).wrapping_sub(self.first_word) as usize
     }
 
-    /// Returns how many of the two adjacent entries of an entry are in the set: 0, 1 or 2. `index` is the index of the
-    /// entry's word.
+    /// Returns how many neighbours of an entry are in the set: 0, 1 or 2. The neighbours are the previous and the next
+    /// entry. `index` is the index of the entry's word.
     fn neighbours(&self, index: usize, entry_id: i64) -> usize {
         let word = self.words[index];
         let left = match entry_id & 63 {
@@ -290,8 +290,9 @@ impl Window {
         self.head = self.head.min((first - self.first_word) as usize);
     }
 
-    /// Replaces each word of `run` with `change(word, mask)`, and updates the counts. `mask` has the bits of `run` in
-    /// the word. The window must have every word of `run`. Returns by how much the cardinality changes.
+    /// Replaces each word of `run` with `change(word, mask)`, and updates the counts. In `mask`, the bits of the
+    /// entries of `run` are set. The window must have every word of `run`. Returns the number of entries by which the
+    /// cardinality grows or shrinks.
     fn change(&mut self, run: Run, change: impl Fn(u64, u64) -> u64) -> u64 {
         let (first, last) = (run.lower + 1, run.upper);
         let range = self.index(first)..self.index(last) + 1;
@@ -312,8 +313,8 @@ impl Window {
         self.cardinality.abs_diff(cardinality)
     }
 
-    /// Returns the number of set bits in the words of `range`, and the number of runs that begin in these words or at
-    /// the first bit of the word after them.
+    /// Returns the number of set bits in the words of `range`, and the number of runs that begin in these words. A run
+    /// that begins at the first bit of the next word is counted, too.
     fn counts(&self, range: std::ops::Range<usize>) -> (u64, usize) {
         let mut carry = range.start.checked_sub(1).map_or(0, |index| self.words[index] >> 63);
         let mut bits = 0;
@@ -327,8 +328,8 @@ impl Window {
         (bits, begins as usize)
     }
 
-    /// Updates the counts after the words of `range` were changed. `before` has the counts of these words before the
-    /// change.
+    /// Updates the cardinality and the number of runs after a change of the words of `range`. `before` is the result of
+    /// [`Window::counts`] before the change.
     fn recount(&mut self, before: (u64, usize), range: std::ops::Range<usize>) {
         let (bits, begins) = self.counts(range);
         self.cardinality = self.cardinality - before.0 + bits;

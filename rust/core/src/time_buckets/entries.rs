@@ -195,8 +195,8 @@ impl Entries {
         }
     }
 
-    /// Encodes the ids in roaring's portable format. The flag is true for the 64-bit format, which is used only if an
-    /// id needs it.
+    /// Encodes the ids in roaring's portable format. The returned flag is true for the 64-bit format, which is used
+    /// only if an id needs it.
     pub(super) fn to_roaring(&self) -> (Vec<u8>, bool) {
         let mut bytes = Vec::new();
         let wide = match self {
@@ -231,8 +231,8 @@ impl Entries {
         }
     }
 
-    /// Decodes roaring's portable format; if `wide` is true, the 64-bit format. `None` for other bytes, for an empty
-    /// set, and for an id outside int64.
+    /// Decodes ids from roaring's portable format: from the 64-bit format if `wide` is true, otherwise from the 32-bit
+    /// format. Returns `None` for other bytes, for an empty set, and for an id outside int64.
     pub(super) fn from_roaring(bytes: &[u8], wide: bool) -> Option<Self> {
         let mut rest = bytes;
         let mut entries = if wide {

@@ -1,4 +1,4 @@
-//! A sequence of bits in 64-bit words. The first bit is the lowest.
+//! A sequence of bits in 64-bit words. The first bit of the sequence is the lowest bit of the first word.
 
 /// A growing sequence of bits. It grows by a sixteenth, not by doubling, because unused memory would be a large part of
 /// the index.
@@ -52,7 +52,7 @@ impl Bits {
         self.words.shrink_to_fit();
     }
 
-    /// Creates a sequence of `length` bits from saved words; `None` if the number of words does not fit.
+    /// Creates a sequence of `length` bits from saved words; `None` if `length` bits need more or fewer words.
     pub(super) fn from_words(words: Vec<u64>, length: u64) -> Option<Self> {
         (length.div_ceil(64) == words.len() as u64).then_some(Self { words, length })
     }

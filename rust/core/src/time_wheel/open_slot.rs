@@ -14,8 +14,8 @@ use crate::delayed::{DelayedColumns, DelayedMessage};
 use crate::error::Validity;
 use crate::radix;
 
-/// The open slot. In `late`, ticks are absolute and stored in [`DelayedMessage::deliver_at_ms`]. In runs, ticks count
-/// from `start`.
+/// The open slot. The messages in `late` have absolute ticks, in the field [`DelayedMessage::deliver_at_ms`]. The ticks
+/// of runs count from the start of `range`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct OpenSlot {
     /// The start and the bits of the open range of ticks, `start..start + 2^bits`. The open slot also takes messages
@@ -38,7 +38,8 @@ fn last_key(run: &MessageRun) -> DeliveryKey {
     (run.last_tick(), run.ledger, run.last_entry())
 }
 
-/// Sorts the runs of a slot of `2^bits` ticks in descending order. Returns true if they do not overlap.
+/// Sorts runs by tick and position, in descending order. Returns true if no two runs overlap. All ticks must be below
+/// `2^bits`.
 pub(super) fn sort_descending(runs: &mut Vec<MessageRun>, bits: u32) -> bool {
     if bits <= radix::KEY_BITS_MAX && !runs.is_empty() {
         // The runs of the stream come first, in order of position, and then the late messages. Most of the result has
@@ -144,7 +145,7 @@ impl OpenSlot {
         }
     }
 
-    /// Moves messages with ticks up to `due_tick` into the columns, until these have `max` messages. Ticks are
+    /// Moves messages with ticks up to `due_tick` into the columns, until the columns have `max` messages. Ticks are
     /// converted to times.
     pub(super) fn drain(
         &mut self,
@@ -229,8 +230,8 @@ fn first_of(run: &MessageRun, start: i64) -> DelayedMessage {
     DelayedMessage::new(start + run.tick as i64, run.ledger, run.entry)
 }
 
-/// Returns how many messages of a run, from its first, are before a late message. The late message must be after the
-/// first message of the run.
+/// Returns how many messages at the start of a run are delivered before a late message. The late message must be after
+/// the first message of the run.
 fn count_up_to(run: &MessageRun, start: i64, late: &DelayedMessage) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {

@@ -137,8 +137,8 @@ impl Tail {
         Self { run, last_tick, stair }
     }
 
-    /// Adds the next entry if its tick continues the pattern of the run; returns whether it was added. `step` is set by
-    /// the first change of the tick, and `per` by the second.
+    /// Adds the next entry if its tick continues the pattern of the run; returns whether it was added. The first change
+    /// of the tick sets `step`, and the second change sets `per`.
     #[inline]
     pub(super) fn extend(&mut self, tick: u64) -> bool {
         let run = &mut self.run;

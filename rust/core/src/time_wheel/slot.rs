@@ -17,7 +17,8 @@ pub(super) type Message = (i64, i64, u64);
 
 #[derive(Debug, Clone, Default)]
 struct Edits {
-    /// The sorted messages that are not in the stream. The stream can have the same position with another tick.
+    /// The sorted messages that are not in the stream. A position can be both in this list and in the stream, with
+    /// different ticks.
     late: Vec<Message>,
     /// The removed messages that are still in the stream or the tail, sorted.
     removed: Vec<Message>,
@@ -101,14 +102,14 @@ impl Slot {
         }
     }
 
-    /// Moves the tail into the stream, and makes `run` the new tail. `run` must be after all others.
+    /// Moves the tail into the stream, and makes `run` the new tail. `run` must be after all other messages.
     fn append(&mut self, run: MessageRun) {
         if let Some(tail) = self.tail.replace(Tail::new(run)) {
             self.stream.push(tail.run, self.bits);
         }
     }
 
-    /// Adds a run, which must be after all others.
+    /// Adds a run, which must be after all other messages of the stream and the tail.
     pub(super) fn add_run(&mut self, run: MessageRun) {
         self.count += run.count;
         self.least = self.least.map(|least| least.min(run.tick));
@@ -299,8 +300,9 @@ impl Slot {
         late.iter().copied()
     }
 
-    /// Creates a slot from a checked stream and late messages. Returns `None` unless the late messages are within the
-    /// slot, ascend, and are not in the stream. Makes one pass over the stream and the late messages.
+    /// Creates a slot from a checked stream and late messages. The late messages must be in ascending order, have ticks
+    /// of this slot, and not be in the stream. Otherwise, returns `None`. Makes one pass over the stream and the late
+    /// messages.
     pub(super) fn from_parts(
         bits: u32,
         stream: Stream,

@@ -20,8 +20,8 @@ use super::bits::{BitReader, Bits, low_mask};
 use super::run::MessageRun;
 use crate::varint::{unzigzag, zigzag};
 
-/// The number of ones that begin an escape. A Rice code has fewer ones, unless the value is far above the mean, which
-/// is true for one gap in some thousands.
+/// The number of ones that begin an escape. A Rice code has fewer ones, unless its value is far above the mean. About
+/// one gap in some thousands has such a value.
 const ESCAPE: u32 = 12;
 const MARK_EVERY: u32 = 1024;
 /// The largest value in a mean. A larger value counts as this value, so that every code fits into 64 bits.
@@ -180,7 +180,8 @@ impl Stream {
         self.bits.put(low_mask(ESCAPE) | kind << ESCAPE, ESCAPE + 2);
     }
 
-    /// Writes a number after its length. The length is the number of its bits minus 1, in six bits.
+    /// Writes the length of a number, and then the number. The length is the bit count of the number minus 1, in six
+    /// bits.
     fn number(&mut self, number: u64) {
         let length = number.checked_ilog2().unwrap_or(0);
         self.bits.put(u64::from(length), 6);
@@ -197,7 +198,7 @@ impl Stream {
         }
     }
 
-    /// Returns the runs after the last mark that is before a position. Only these runs can contain the position.
+    /// Returns the runs that can contain a position: the runs after the last mark before the position.
     pub(super) fn runs_from(&self, ledger: i64, entry: i64, slot_bits: u32) -> MessageRuns<'_> {
         let after =
             self.marks.partition_point(|m| (m.state.ledger, m.state.entry) < (ledger, entry));
