@@ -1,9 +1,9 @@
 //! Traces: events as JSON lines, read into columns.
 //!
-//! The reader stores only the fields that the fold needs, and reads only plain lines. A plain line is an object with
-//! each field at most once and of the right type. Reading stops before any other line (a `meta` line, an unknown kind,
-//! a torn line, a repeated field). The reader returns all fields of that line, or the reason why it has none. The caller
-//! checks them.
+//! The columns have only the fields that [`Partials`](crate::partials::Partials) needs. The reader reads only plain
+//! lines into columns. A plain line is an object with each field at most once and of the right type. Reading stops
+//! before any other line (a `meta` line, an unknown kind, a torn line, a repeated field). The reader returns all fields
+//! of that line, or the reason why the fields cannot be read. The caller then handles that line.
 
 mod fields;
 mod line;
@@ -88,7 +88,7 @@ pub struct OddLine<'a> {
     pub fields: Result<LineFields<'a>, String>,
 }
 
-/// A reader of traces, one after another. A name has the same number in all traces.
+/// A reader that reads traces one after another. It gives a name the same number in all traces.
 #[derive(Debug, Clone)]
 pub struct TraceReader {
     kinds: HashMap<Vec<u8>, i32, MixBuilder>,
@@ -97,7 +97,7 @@ pub struct TraceReader {
     topics: Names,
     subscriptions: Names,
     transactions: Names,
-    /// The number of the topic for lines that do not name one. The last `meta` line sets it.
+    /// The number that identifies the topic of lines that do not name a topic. The last `meta` line sets it.
     default_topic: Option<i32>,
     default_subscription: Option<i32>,
     predictor: quick::KeyPredictor,
@@ -164,7 +164,8 @@ impl TraceReader {
         Ok(LineFields::read(line)?.map(|fields| self.completed(fields)))
     }
 
-    /// Sets the fields that an event has and that columns do not store, or store as a number.
+    /// Completes the fields of an event: sets the topic and the subscription if the line does not name them, and
+    /// replaces a delay by the delivery time.
     fn completed<'a>(&self, mut fields: LineFields<'a>) -> LineFields<'a> {
         for (place, names, number) in [
             (place_of("topic"), &self.topics, self.default_topic),

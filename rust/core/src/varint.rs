@@ -28,7 +28,8 @@ pub(crate) fn read<E>(mut next: impl FnMut() -> Result<u8, E>) -> Result<Option<
     Ok(None)
 }
 
-/// Returns a signed number as an unsigned one that is small if its absolute value is: 0, -1, 1, -2 become 0, 1, 2, 3.
+/// Converts a signed number to an unsigned one, so that numbers near 0 become small numbers: 0, -1, 1, -2 become 0, 1,
+/// 2, 3.
 #[inline]
 pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64

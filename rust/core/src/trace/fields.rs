@@ -11,7 +11,7 @@ use crate::partials::NULL;
 pub(super) enum ValueType {
     /// A text that columns store, with its index in [`Fields::names`].
     Name(u8),
-    /// An integer from 0 that columns store, with its index in [`Fields::counts`].
+    /// An integer ≥ 0 that columns store, with its index in [`Fields::counts`].
     Count(u8),
     /// A list of signed 64-bit words.
     Words,
@@ -101,7 +101,7 @@ impl Key {
 /// A name in a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Name<'a> {
-    /// The number of a name that an earlier line had too.
+    /// The number that identifies a name of an earlier line.
     Known(i32),
     /// The bytes between the quotes. The name has no escapes, so these bytes are the name.
     Plain(&'a [u8]),
@@ -138,8 +138,8 @@ impl Default for Fields<'_> {
 
 impl<'a> Fields<'a> {
     /// Stores a value if columns store its field. Returns `None` if columns cannot hold the line: the value has another
-    /// type than its field, a count is negative, an integer is [`NULL`], or `ok` is false. A line whose `ok` is false
-    /// may have another kind than it names. [`line`](super::line) replaces the kind and removes `ok`.
+    /// type than its field, a count is negative, an integer is [`NULL`], or `ok` is false. If `ok` is false, the event
+    /// can be of another kind than the line names; [`line`](super::line) then replaces the kind and removes `ok`.
     #[inline]
     pub(super) fn put(&mut self, field: ValueType, value: Value<'a>) -> Option<()> {
         match (field, value) {

@@ -1,7 +1,7 @@
 //! The reader of all fields of one line. The line may be any JSON object.
 //!
-//! It serves lines that [`quick`](super::quick) does not read, and programs that need whole events. If the columns
-//! cannot hold a line, the caller gets all its fields and checks their values.
+//! It is used for lines that [`quick`](super::quick) does not read, and for programs that need whole events. If the
+//! columns cannot hold a line, the caller gets all its fields and checks their values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ const DELIVER_AFTER_MS: usize = place_of("deliver_after_ms");
 const DELIVER_AT_MS: usize = place_of("deliver_at_ms");
 const DETAIL: usize = place_of("detail");
 
-/// The kinds of events that have their detail in another field than `detail`, each with the index of that field.
+/// The kinds of events whose detail is not in the field `detail`, each with the index of the field that has it.
 const DETAILS: [(&str, usize); 4] = [
     ("snapshot", place_of("file")),
     ("consumer_open", place_of("type")),
@@ -122,7 +122,8 @@ impl<'a> LineFields<'a> {
         std::mem::take(&mut self.0[place])
     }
 
-    /// Applies `ok` and the fields of details, which change other fields, and removes them.
+    /// Replaces the kind of a `publish` whose `ok` is false, and moves the event's detail into the field `detail`.
+    /// Clears `ok` and the other fields for details.
     fn complete(&mut self) -> Result<(), String> {
         let kind = match &self.0[KIND] {
             FieldValue::Text(kind) => kind.clone(),

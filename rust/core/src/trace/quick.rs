@@ -16,10 +16,10 @@ const BYTES: usize = 32;
 /// The maximum number of different keys that are predicted after a given key.
 const CANDIDATES: usize = 4;
 
-/// Takes the place of the previous key at the start of a line. No key has this number.
+/// Used as the number of the previous key when the first key of a line is predicted. No key has this number.
 const START: usize = FIELD_COUNT + 1;
 
-/// A predictor of the next key and the next name from those of earlier lines.
+/// A predictor of the next key and the next name. It uses the keys and names of earlier lines.
 #[derive(Debug, Clone)]
 pub(super) struct KeyPredictor {
     after: [[Follower; CANDIDATES]; START + 1],
@@ -289,8 +289,8 @@ impl<'a> Line<'a> {
 const ONES: u64 = 0x0101_0101_0101_0101;
 
 /// Searches eight bytes for the first byte that may end a plain text: a quote, a backslash, a control character or a
-/// byte that is not ASCII. Returns a word in which the highest bit of that byte is set, and no bit of an earlier byte.
-/// Bits of later bytes may be set by mistake.
+/// byte that is not ASCII. Returns a word in which the highest bit of that byte is set, and all bits of earlier bytes
+/// are clear. The bits of later bytes have no meaning.
 fn ends(bytes: u64) -> u64 {
     let less = |bytes: u64, bound: u64| bytes.wrapping_sub(ONES * bound) & !bytes;
     let quotes = bytes ^ (ONES * u64::from(b'"'));
@@ -300,7 +300,7 @@ fn ends(bytes: u64) -> u64 {
 
 const TENS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// Returns the number of digits before the first of eight bytes that is not a digit, and the value of these digits.
+/// Returns the number of digits at the start of eight bytes, and the value of these digits.
 #[inline]
 fn digits(bytes: u64) -> (usize, u64) {
     let values = bytes ^ (ONES * u64::from(b'0'));

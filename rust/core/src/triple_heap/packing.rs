@@ -1,8 +1,8 @@
 //! The packing of each message into one integer. The integers have the same order as the messages.
 //!
-//! Times, ledgers and entries of neighbouring messages differ in few bits. For each message, the differences from the
-//! least value of each column are concatenated. They mostly fit into 64 bits. This takes a third of the memory, and
-//! sorting compares integers instead of triples.
+//! Times, ledgers and entries of neighbouring messages differ in few bits. A packed message is three concatenated
+//! numbers: the differences of its time, ledger id and entry id from the least value of each column. They mostly fit
+//! into 64 bits. A packed message takes a third of the memory, and sorting compares integers instead of triples.
 
 use crate::delayed::DelayedMessage;
 
