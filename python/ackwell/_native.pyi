@@ -67,7 +67,7 @@ class Ledgers:
     Raises
     ------
     ValueError
-        For a negative number or a ledger named twice.
+        For a negative number, and for a ledger id that is given twice.
     ProtocolError
         For a ledger below `trimmed_before`.
     LimitError
@@ -75,8 +75,8 @@ class Ledgers:
 
     Notes
     -----
-    With n ledgers, adding or growing the greatest ledger takes O(1), growing another O(sqrt n), a query O(log n).
-    A ledger takes 16 to 32 bytes.
+    With n ledgers, adding a ledger or growing the greatest one takes O(1), growing another ledger O(sqrt n), and a
+    query O(log n). A ledger takes 16 to 32 bytes.
 
     Examples
     --------
@@ -110,14 +110,14 @@ class Ledgers:
     def grow(self, ledger_id: int, entries: int) -> None:
         """Set the number of entries of a ledger, which may only grow. A closed ledger stays closed.
 
-        An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed. If
-        not, the added ledger is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the
-        ledger has. With n ledgers, the call takes O(1) for the greatest ledger and O(sqrt n) for any other ledger.
+        An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed;
+        otherwise it is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the ledger has.
+        With n ledgers, O(1) for the greatest ledger, and O(sqrt n) for another ledger.
         """
     def close(self, ledger_id: int) -> None:
         """Close a ledger. Only a new ledger can be open afterwards. Raises `KeyError` if the ledger is unknown or trimmed."""
     def trim_before(self, ledger_id: int) -> int:
-        """Trim every ledger below `ledger_id`, and return the number of removed ledgers.
+        """Remove every ledger below `ledger_id`; return the number of removed ledgers. Their state is then "trimmed".
 
         Raises `ProtocolError` if the open ledger is below `ledger_id`, because a broker never trims the ledger to which
         it writes.
@@ -166,9 +166,10 @@ class Ledgers:
     def contains(self, ledger_id: int, entry_id: int) -> bool:
         """Return whether an entry exists at a position. O(log n)."""
     def contains_all(self, ledger_ids: ArrayLike, entry_ids: ArrayLike, passed: tuple[int, int]) -> bool:
-        """Return whether each position in two int64 arrays has an entry, or is at or before `passed`.
+        """Return whether every position is an existing entry, or is at or before `passed`.
 
-        A negative id gives False. No entry needs to exist at `passed`.
+        The positions are two int64 arrays: ledger ids and entry ids. A negative id gives False. `passed` need not
+        exist.
 
         >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
         >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))
@@ -206,9 +207,9 @@ class Ledgers:
 class LongMap:
     """A hash map from int64 to int64. An entry takes 18 to 24 bytes.
 
-    Every int64 is a valid key and a valid value. Scalar methods are O(1). Removing leaves no tombstones, so time and
-    memory depend only on the present entries. The order of iteration is not defined. It is the counterpart of Apache
-    Pulsar's `Long2LongOpenHashMap`.
+    Every int64 is a valid key and a valid value. Scalar methods are O(1). Removed entries leave no tombstones, so time
+    and memory depend only on the entries in the map. The order of iteration is not defined. It is the counterpart of
+    Apache Pulsar's `Long2LongOpenHashMap`.
 
     Parameters
     ----------
@@ -272,7 +273,7 @@ class LongMap:
     def update(self, entries: Mapping[int, int] | Iterable[tuple[int, int]], /) -> None:
         """Set the value of each key in a mapping or an iterable of pairs. Nothing changes if a pair is refused."""
     def pop(self, key: int, /, *default: _T) -> int | _T:
-        """Remove `key` and return its value, or `default` if one is given; `KeyError` otherwise."""
+        """Remove `key` and return its value. If the key is missing, return `default`; `KeyError` without a `default`."""
     def popitem(self) -> tuple[int, int]:
         """Remove any entry and return its key and value; `KeyError` if the map is empty."""
     def setdefault(self, key: int, default: int, /) -> int:
@@ -313,7 +314,7 @@ class LongMap:
 class BitSet:
     """A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 
-    Pulsar uses the same words in an `ack_set`, and for each ledger in the long-array form. A bit below 0 raises
+    Pulsar uses the same words in an `ack_set` and in the long-array form of a cursor. A bit below 0 raises
     `ValueError`. Setting a bit at or above the limit raises `LimitError`. If memory does not suffice, `MemoryError` is
     raised. A call that raises changes nothing.
 
@@ -501,10 +502,7 @@ class PendingAcks:
     def get_many(
         self, ledger_ids: ArrayLike, entry_ids: ArrayLike
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the remaining counts and the sticky-key hashes of entries as two int64 arrays.
-
-        An entry that is not pending has the count −1 and the hash 0.
-        """
+        """Return two int64 arrays: remaining counts and sticky-key hashes. For a position that is not pending: −1 and 0."""
     def __getitem__(self, position: tuple[int, int], /) -> PendingAck: ...
     def update_remaining(self, ledger_id: int, entry_id: int, acked: int, /) -> bool:
         """Subtract `acked` from an entry's remaining count; return whether the count changed.
@@ -517,8 +515,9 @@ class PendingAcks:
     ) -> NDArray[np.int64]:
         """Lower the remaining count of each entry to its count in `remaining`; return the differences.
 
-        The result is an int64 array. A difference is the old count minus the new count. It is 0 if the old count is not
-        greater than the count in `remaining`, and -1 if the entry is not pending.
+        The result is an int64 array. A difference is the old count minus the new count. If the old count is not greater
+        than the new count, it does not change, and the difference is 0. For an entry that is not pending, the
+        difference is -1.
         """
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove an entry; return whether it was pending."""
@@ -650,12 +649,11 @@ class PositionRangeSet:
     def add_ranges(
         self, ledger_ids: ArrayLike, lowers_exclusive: ArrayLike, uppers_inclusive: ArrayLike
     ) -> int:
-        """Add the ranges in three int64 arrays as `add_range` does; return how many positions are new."""
+        """Do the same as `add_range` for each row of three int64 arrays; return how many positions are new."""
     def add_words(self, ledger_id: int, words: ArrayLike) -> int:
         """Add entries of one ledger, given as the words of Java's `BitSet.toLongArray`; return how many are new.
 
-        In word i of the int64 array, bit b (0 is the lowest) is entry 64 * i + b. A set bit marks an acknowledged
-        entry.
+        Bit b of word i is entry 64 * i + b; bit 0 is the lowest. A set bit means that the entry is acknowledged.
 
         >>> acked = PositionRangeSet()
         >>> acked.add_words(3, [0b1011, -1])
@@ -832,8 +830,8 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     bytes. Empty and full words of larger batches cost nothing. Iteration is in order of position. It is not affected by
     later changes.
 
-    The sets that changed since the last save are marked. Removing a set does not count as a change, because the entry
-    is then acknowledged as a whole. Only `clear` makes the changes unknown.
+    The object records which sets changed since the last save. A removed set is not a change, because its entry is then
+    acknowledged as a whole. After `clear`, the changes are unknown.
 
     Parameters
     ----------
@@ -857,8 +855,8 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     ) -> AckSets:
         """Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
 
-        `starts` has the index of the first word of each set, and as its last item the total number of words. A set may
-        have any number of words, because a decoded `PositionInfo` may have longer sets than a batch.
+        `starts` has the index of each set's first word, and ends with the number of all words. A set may have any
+        number of words, because the sets of a decoded `PositionInfo` may be longer than their batches.
         """
     def to_arrays(
         self,
@@ -879,7 +877,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def set(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
         """Set the words of an entry; return whether this changed them."""
     def intersect(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> int:
-        """Acknowledge the messages of an entry whose bits are clear in `words`.
+        """Acknowledge messages of an entry: those whose bits are clear in `words`.
 
         If the entry has no set, `words` become its set. Return the number of unacknowledged messages, or -1 if nothing
         changed. If the number is 0, the set is removed.
@@ -889,8 +887,8 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     ) -> NDArray[np.int64]:
         """Do the same as `intersect` for each row of int64 arrays, in order; return the results as an int64 array.
 
-        `starts` has the form that `from_arrays` accepts. If a row leaves an entry without unacknowledged messages,
-        later rows of this entry change nothing. Nothing changes if an argument is refused.
+        `starts` has the form that `from_arrays` accepts. If a row acknowledges the last unacknowledged message of an
+        entry, later rows of this entry change nothing. If an argument is refused, no row is applied.
         """
     def replace_if_later(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
         """Replace the set of an entry by `words` if the first unacknowledged message in `words` is later.
@@ -902,13 +900,13 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def remove(self, ledger_id: int, entry_id: int, /) -> bool:
         """Remove the set of an entry; return whether it had one."""
     def remove_many(self, ledger_ids: ArrayLike, entry_ids: ArrayLike) -> int:
-        """Remove the sets of the positions in two int64 arrays; return the number of removed sets."""
+        """Remove the sets of entries, given as int64 arrays of ledger and entry ids; return the number of removed sets."""
     def remove_up_to(self, ledger_id: int, entry_id: int, /) -> int:
         """Remove the sets of entries at or before a position; return the number of removed sets."""
     def remove_range(
         self, ledger_id: int, lower_entry_exclusive: int, upper_entry_inclusive: int
     ) -> int:
-        """Remove the sets of entries after the lower bound, up to the upper bound inclusive; return their number."""
+        """Remove the sets of entries after the lower bound up to the upper (inclusive); return how many were removed."""
     def remove_ranges(self, acked: PositionRangeSet, /) -> int:
         """Remove the sets of the entries in `acked`; return the number of removed sets. O(sets)."""
     def remove_empty(self) -> int:
@@ -916,7 +914,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def update(self, sets: _Sets, /) -> None:
         """Set the words of the entries in a mapping or an iterable of pairs."""
     def changed_from(self, older: AckSets, /) -> AckSets:
-        """Return the sets that are missing in `older` or have other words there. O(sets)."""
+        """Return the sets that are missing from `older` or have other words there. O(sets)."""
     def clear(self) -> None:
         """Remove every set. The changes since the last save are then unknown."""
     def ledger_ids(self) -> list[int]:
@@ -926,7 +924,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
     def begin_save(self) -> AckSets | None:
         """Begin a save; return the sets that changed since the previous save. O(changes).
 
-        Returns None if the changes are unknown, or if there are more than 65,536.
+        Return None if the changes are unknown, or if there are more than 65,536.
         """
     def end_save(self) -> None:
         """End a successful save. Changes from before `begin_save` then count as saved."""
@@ -1047,7 +1045,7 @@ class TimeBuckets(_DelayedIndex):
         """The number of buckets that hold a message."""
     @property
     def serialized_size(self) -> int:
-        """The length of `to_bytes()`, in O(n)."""
+        """The length of `to_bytes()` in bytes. O(n)."""
     def to_bytes(self) -> bytes:
         """Encode the index: magic, version, sets and checksum. See `docs/formats.md`."""
     @staticmethod
@@ -1058,7 +1056,7 @@ class TimeBuckets(_DelayedIndex):
         than 2^32 messages.
         """
     def to_roaring(self, deliver_at_ms: int, ledger_id: int) -> tuple[bytes, bool] | None:
-        """Return the entry ids of one ledger in the bucket that contains `deliver_at_ms`; None if there are none.
+        """Return the entry ids of a ledger in the bucket of a time as `(data, wide)`, or None if there is no message.
 
         The result is `(data, wide)`. `data` is a roaring bitmap in the portable format, which roaring libraries
         read. `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits.
@@ -1066,7 +1064,7 @@ class TimeBuckets(_DelayedIndex):
     def add_roaring(
         self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False
     ) -> int:
-        """Add the entry ids of a portable roaring bitmap; return how many were new.
+        """Add a message for each entry id in a portable roaring bitmap; return how many were new.
 
         Raises `CorruptStateError` for bytes that are not such a bitmap.
         """
@@ -1082,7 +1080,7 @@ class TimeWheel(_DelayedIndex):
     Parameters
     ----------
     tick_ms : int
-        Times are rounded up to multiples of this number, which is at least 1. So a message is never early, and it
+        Times are rounded up to multiples of this number, which must be at least 1. So no message is early, and it
         is late by less than a tick. Times near the end of int64 saturate.
 
     Notes
@@ -1112,7 +1110,7 @@ class TimeWheel(_DelayedIndex):
         """The width of a tick in milliseconds."""
     @property
     def serialized_size(self) -> int:
-        """The length of `to_bytes()`, in O(n)."""
+        """The length of `to_bytes()` in bytes. O(n)."""
     def to_bytes(self) -> bytes:
         """Encode the index: magic, version, streams and checksum. See `docs/formats.md`."""
     @staticmethod
@@ -1149,8 +1147,8 @@ class PositionInfo:
         The time since which the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
     spanning_ranges : iterable of (Position, Position)
         Ranges from one ledger into another, as brokers before 2.4 wrote them. Without a ledger directory, the entries
-        of such a range in its lower ledgers are unknown. Decoding also adds the entries in its upper ledger to
-        `individually_deleted`.
+        of such a range in the lower ledgers are unknown. The part in the upper ledger is also in `individually_deleted`
+        after decoding.
     unknown_fields : bytes
         Unknown Protocol Buffers fields; they are written back unchanged.
 
@@ -1205,8 +1203,8 @@ class PositionInfo:
             `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` selects the smaller of the
             first two forms, or `pulsar-ranges` if `broker` cannot read the other. It also limits the size to the 5 MiB
             of a bookie's frame, unless `max_bytes` is given. The default is the form from which the state was decoded,
-            or `pulsar-ranges` if it was not decoded. A decoded state that was not changed gives the same bytes in the
-            same form.
+            or `pulsar-ranges` if the state was not decoded. An unchanged state is encoded to the bytes from which it
+            was decoded.
         max_ranges, max_ledgers, max_bytes : int, optional
             Limits on ranges, on ledgers with ranges, and on encoded bytes.
         broker : str
@@ -1215,7 +1213,7 @@ class PositionInfo:
         Raises
         ------
         StateTooLargeError
-            If a limit or the form would cut the state; its `report` lists the exact loss.
+            If a limit or the form would cut the state. The attribute `report` of the exception lists the exact loss.
 
         >>> PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges", max_ranges=0)
         Traceback (most recent call last):
@@ -1232,8 +1230,8 @@ class PositionInfo:
     ) -> tuple[bytes, LossReport]:
         """Encode as much of the state as the form and the limits allow; return `(bytes, LossReport)`.
 
-        If the state is cut, the first ranges are kept, which are nearest to the mark-delete position. The parameters
-        are those of `encode`.
+        If the state is cut, the ranges nearest to the mark-delete position are kept. The parameters are those of
+        `encode`.
 
         >>> data, report = PositionInfo(3, 5, [(3, 6, 8), (3, 9, 11)]).encode_with_report(max_ranges=1)
         >>> report.entries, list(report.individually_deleted)
@@ -1322,11 +1320,12 @@ class ManagedCursorInfo:
     def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self:
         """Decode a value of the metadata store, with or without the header of compressed values.
 
-        Raises `CorruptStateError` with the offset at which reading stopped (in the decompressed message, if the error
-        is there), and `LimitError` if the message or the result would take more than `max_bytes`.
+        Raises `CorruptStateError` with the offset at which reading stopped. For an error in a compressed message, this
+        is an offset in the decompressed message. Raises `LimitError` if the message or the result would take more than
+        `max_bytes`.
         """
     def encode(self, compression: str | None = None) -> bytes:
-        """Encode the record with the header of a compression: NONE, LZ4, ZLIB, ZSTD or SNAPPY.
+        """Encode the record. `compression` is NONE, LZ4, ZLIB, ZSTD or SNAPPY, and is stored in a header.
 
         Without `compression`, a decoded record gives the bytes from which it was decoded. A record that was not decoded
         is encoded without a header.
@@ -1348,7 +1347,7 @@ class ManagedCursorInfo:
         """Unknown Protocol Buffers fields."""
     @property
     def compression(self) -> str | None:
-        """The compression of the decoded bytes, or None without a header."""
+        """The compression of the decoded bytes, or None if they had no header."""
     def __eq__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[Any, tuple[bytes]]: ...
 
@@ -1386,12 +1385,13 @@ class Names:
     def number_many(self, offsets: NDArray[np.int32], data: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Return an int32 array with the number that identifies each text. New texts get new numbers.
 
-        Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8. Names before the error keep
-        their new numbers. O(bytes). The call does not detach from the interpreter, because the texts are not copied.
+        Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8. Names that were added
+        before the error keep their numbers. O(bytes). The call does not detach from the interpreter, because the texts
+        are not copied.
         """
 
     def to_arrays(self, start: int = 0) -> tuple[NDArray[np.int32], bytes]:
-        """Return the names whose numbers are at least `start`, as an int32 array of offsets and the bytes.
+        """Return the names whose numbers are at least `start`: an int32 array of offsets, and the bytes of the names.
 
         Raises `LimitError` for more than 2 GiB of names.
         """
@@ -1484,7 +1484,7 @@ class Partials:
     def pair_many(
         self, topics: NDArray[np.int32], subscriptions: NDArray[np.int32]
     ) -> NDArray[np.int64]:
-        """Return an int64 array with the pair number of each row's (topic, subscription); see `pair`.
+        """Return an int64 array with the result of `pair` for each row's (topic, subscription).
 
         Raises `ValueError`, and adds no pair, for columns of different lengths.
         """
@@ -1517,9 +1517,9 @@ class Partials:
         If a seek is already known, it voids the acknowledgments of this state.
         """
     def set_settings(self, pair: int, file: int, sequence: int, detail: str) -> None:
-        """Set the settings of a subscription, unless settings with a later (file, sequence) are known.
+        """Set the settings of a subscription, given as a JSON text.
 
-        `detail` contains the settings as a JSON text.
+        The call is ignored if settings with a later (file, sequence) are known.
         """
     def settings(self) -> list[tuple[int, str]]:
         """Return `(pair, JSON text)` for each pair with settings."""
@@ -1534,10 +1534,7 @@ class Partials:
         The keys are `file`, `sequence` (or None), `flaw` (a number of `ackwell.errors.Flaw`) and `message`.
         """
     def note_flaw(self, pair: int, file: int, sequence: int, flaw: int) -> None:
-        """Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known.
-
-        `flaw` is a number of `ackwell.errors.Flaw`.
-        """
+        """Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known. `flaw` is the flaw's number."""
     def is_deleted(self, pair: int) -> bool:
         """Return whether the subscription was deleted and not created again."""
     def last_published(self, pair: int) -> tuple[int, int] | None:
@@ -1568,7 +1565,7 @@ class Partials:
         batches : (batch indexes or None, batch sizes or None), optional
             The index of each row's message in its batch, and the number of messages in the batch.
         ack_sets : (starts, ends, words), optional
-            The ack set of a row is `words[start:end]`. It is missing if the start is null.
+            The ack set of a row is `words[start:end]`. If the start is null, the row has no ack set.
         order : (sequences or None, files or None), optional
             The sequence of each event in its file, and the file. Without files, all rows belong to file 0.
 
@@ -1581,7 +1578,7 @@ class Partials:
         """Merge states that `encode` returned. Each row has a pair, a ledger id or null, and a state.
 
         Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. In both
-        cases, the states before the refused one are merged.
+        cases, the states before the invalid one are merged.
         """
     def commit_many(self, pairs: ArrayLike, transactions: NDArray[np.int32]) -> None:
         """Apply commits of transactions, given as an int64 array of pairs and an int32 array of transaction numbers.
@@ -1619,10 +1616,10 @@ class Partials:
         is not in its mapping. Then nothing is merged, and `other` is empty.
         """
     def encode(self, start: int = 0, max_bytes: int = 4194304) -> PartialRows:
-        """Return the states of pair `start` and the later pairs, up to about `max_bytes`, as a dictionary of columns.
+        """Return the states of pairs as a dictionary of columns, from pair number `start`, up to about `max_bytes`.
 
         `taken` is the number of encoded pairs. Each row has a pair, a ledger id or null, and a state. The column of
-        states consists of int32 offsets and bytes.
+        states is int32 offsets and bytes.
         """
     def cursor(
         self, pair: int, *, batch_index_acks: bool = True
@@ -1635,12 +1632,13 @@ class Partials:
     def cursors(
         self, pairs: ArrayLike, whole_acks: Sequence[int] | None = None, max_bytes: int = 4194304
     ) -> CursorColumns:
-        """Return the cursors of the first pairs in `pairs`, up to about `max_bytes`, as a dictionary of columns.
+        """Return the cursors of `pairs` as a dictionary of columns, and stop after about `max_bytes`.
 
-        `taken` is the number of returned pairs; each is a row. Columns of texts, bytes and lists have int32 offsets.
-        `errors` has `(row, message)` for each pair without a cursor. `deleted` has the rows of deleted subscriptions.
-        For the pairs in `whole_acks`, acknowledgments of single batch indexes are ignored. For each ack set, `acked`
-        has the number of acknowledged messages in its batch; the value -n - 1 means at least n.
+        `taken` is the number of pairs that are returned. Each of these pairs is a row. Columns of texts, bytes and
+        lists have int32 offsets. `errors` has `(row, message)` for each pair without a cursor. `deleted` has the rows
+        of deleted subscriptions. For the pairs in `whole_acks`, acknowledgments of single batch indexes are ignored.
+        For each ack set, `acked` has the number of acknowledged messages in its batch; the value -n - 1 means at least
+        n.
         """
 
 @final
@@ -1672,10 +1670,9 @@ class TraceReader:
     ) -> tuple[int, int, tuple[int, dict[str, Any] | str] | None, dict[str, NDArray[Any]]]:
         """Read the lines of `data[start:end]`, and stop before the first line that is not plain.
 
-        A plain line is blank, or an event that has each field at most once and of the right type. `line` is the number
-        of the first line. Returns the number of bytes read, the number of lines read, the line that is not plain, and a
-        dictionary of columns. The line that is not plain is a tuple, or None if there is none. The tuple has the end of
-        the line, as an offset in `data`, and the result of `fields`. Other threads run during the call.
+        Returns the number of bytes read, the number of lines read, the line that is not plain (or None), and a
+        dictionary of columns. The line that is not plain is a pair: the offset of its end in `data`, and the result of
+        `fields`. Other threads run during the call.
         """
 
 def compress(data: bytes, compression: str) -> bytes:
@@ -1686,7 +1683,7 @@ def compress(data: bytes, compression: str) -> bytes:
     True
     """
 def crc32c(data: bytes, crc: int = 0) -> int:
-    """Return the CRC-32C of earlier bytes and `data` together; `crc` is the checksum of the earlier bytes.
+    """Return the CRC-32C of `data`. With the checksum of earlier bytes as `crc`, return the CRC-32C of all bytes.
 
     O(bytes). The call does not detach from the interpreter, because detaching takes longer than the checksum of a
     message.

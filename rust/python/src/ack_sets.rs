@@ -15,10 +15,13 @@ use crate::range_set::PositionRangeSet;
 use crate::shared::SharedCell;
 
 /// The columns of ack sets: ledger ids, entry ids, starts, words. `starts` has the index of each set's first word, and
-/// then the number of all words.
+/// ends with the number of all words.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
-/// Batches of at most this many rows run attached, because detaching takes longer than the batch.
+/// The maximum number of words of an ack set that a method accepts.
+const WORDS_MAX: usize = command_ack::BATCH_SIZE_MAX as usize / 64;
+
+/// Batches of at most this many rows run attached to the interpreter, because detaching takes longer than the batch.
 const ATTACHED_ROWS: usize = 64;
 
 /// The ack sets of partly acknowledged batches: a mapping from `Position` to a tuple of words.
@@ -29,8 +32,8 @@ const ATTACHED_ROWS: usize = 64;
 /// bytes. Empty and full words of larger batches cost nothing. Iteration is in order of position. It is not affected by
 /// later changes.
 ///
-/// The sets that changed since the last save are marked. Removing a set does not count as a change, because the entry
-/// is then acknowledged as a whole. Only `clear` makes the changes unknown.
+/// The object records which sets changed since the last save. A removed set is not a change, because its entry is then
+/// acknowledged as a whole. After `clear`, the changes are unknown.
 ///
 /// Parameters
 /// ----------
@@ -168,8 +171,8 @@ crate::methods::mapping_methods! { AckSets, 0,
 
     /// Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
     ///
-    /// `starts` has the index of the first word of each set, and as its last item the total number of words. A set may
-    /// have any number of words, because a decoded `PositionInfo` may have longer sets than a batch.
+    /// `starts` has the index of each set's first word, and ends with the number of all words. A set may have any
+    /// number of words, because the sets of a decoded `PositionInfo` may be longer than their batches.
     #[staticmethod]
     fn from_arrays(
         py: Python<'_>,
@@ -245,7 +248,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(self.0.locked(py).insert(position, words.as_slice()))
     }
 
-    /// Acknowledge the messages of an entry whose bits are clear in `words`.
+    /// Acknowledge messages of an entry: those whose bits are clear in `words`.
     ///
     /// If the entry has no set, `words` become its set. Return the number of unacknowledged messages, or -1 if nothing
     /// changed. If the number is 0, the set is removed.
@@ -262,8 +265,8 @@ crate::methods::mapping_methods! { AckSets, 0,
 
     /// Do the same as `intersect` for each row of int64 arrays, in order; return the results as an int64 array.
     ///
-    /// `starts` has the form that `from_arrays` accepts. If a row leaves an entry without unacknowledged messages,
-    /// later rows of this entry change nothing. Nothing changes if an argument is refused.
+    /// `starts` has the form that `from_arrays` accepts. If a row acknowledges the last unacknowledged message of an
+    /// entry, later rows of this entry change nothing. If an argument is refused, no row is applied.
     fn intersect_many<'py>(
         &self,
         py: Python<'py>,
@@ -308,7 +311,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         self.0.locked(py).remove(Position::new(ledger_id.0, entry_id.0))
     }
 
-    /// Remove the sets of the positions in two int64 arrays; return the number of removed sets.
+    /// Remove the sets of entries, given as int64 arrays of ledger and entry ids; return the number of removed sets.
     fn remove_many(
         &self,
         py: Python<'_>,
@@ -330,7 +333,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         self.0.locked(py).remove_up_to(Position::new(ledger_id.0, entry_id.0))
     }
 
-    /// Remove the sets of entries after the lower bound, up to the upper bound inclusive; return their number.
+    /// Remove the sets of entries after the lower bound up to the upper (inclusive); return how many were removed.
     fn remove_range(
         &self,
         py: Python<'_>,
@@ -363,7 +366,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(())
     }
 
-    /// Return the sets that are missing in `older` or have other words there. O(sets).
+    /// Return the sets that are missing from `older` or have other words there. O(sets).
     #[pyo3(signature = (older, /))]
     fn changed_from(&self, py: Python<'_>, older: &Bound<'_, Self>) -> Self {
         let older = older.get().core(py);
@@ -387,7 +390,7 @@ crate::methods::mapping_methods! { AckSets, 0,
 
     /// Begin a save; return the sets that changed since the previous save. O(changes).
     ///
-    /// Returns None if the changes are unknown, or if there are more than 65,536.
+    /// Return None if the changes are unknown, or if there are more than 65,536.
     fn begin_save(&self, py: Python<'_>) -> Option<Self> {
         self.0.locked(py).begin_save().map(Self::of)
     }

@@ -3,10 +3,10 @@
 //! Another thread can write to the caller's arrays while a batch runs detached. So the core does not use these arrays
 //! directly. Each element is read once and copied into a block, and the core checks and uses the block. A small batch
 //! is copied whole while attached to the interpreter. A large batch is copied in blocks while detached; a block stays
-//! in cache and takes little memory. Weak references pin the arrays, because NumPy does not resize an array that has
-//! one. A large batch that can be refused is read twice: first to check it, then to apply it. The first pass reads only
-//! the columns of a [`Check`]. If the check accepts every integer of at least 0, the first pass checks only the signs
-//! and copies nothing.
+//! in cache and takes little memory. Weak references pin the arrays: NumPy does not resize an array to which a weak
+//! reference exists. A large batch that can be refused is read twice: first to check it, then to apply it. The first
+//! pass reads only the columns that the [`Check`] needs. If the check accepts all integers ≥ 0, the first pass only
+//! checks that no integer is negative, and copies nothing.
 
 use std::ptr;
 
@@ -25,7 +25,7 @@ pub(crate) type Array<'py, T> = Bound<'py, PyArray1<T>>;
 /// The number of rows in a block. A smaller batch is copied whole. Three columns of a block take 384 KiB.
 const BLOCK_ROWS: usize = 1 << 14;
 
-/// Batches of at most this many rows run attached, because detaching takes longer than the batch.
+/// Batches of at most this many rows run attached to the interpreter, because detaching takes longer than the batch.
 const ATTACHED_ROWS: usize = 256;
 
 /// The number of rows in a small block. Its three columns take 96 KiB, which fits into the second-level cache. In
@@ -157,7 +157,7 @@ pub(crate) struct Rows<'py, const N: usize> {
 pub(crate) type Block<'a, const N: usize> = [&'a [i64]; N];
 
 impl<'py, const N: usize> Rows<'py, N> {
-    /// Combines columns to rows. Returns an error if the lengths of the columns differ.
+    /// Combines columns into rows. Returns an error if the lengths of the columns differ.
     pub(crate) fn new(columns: [Ints<'py>; N]) -> PyResult<Self> {
         let lengths = columns.each_ref().map(Ints::len);
         if lengths.windows(2).any(|pair| pair[0] != pair[1]) {
@@ -239,7 +239,7 @@ unsafe fn copy_blocks<const N: usize>(
 /// blocks.
 pub(crate) struct Check<const M: usize, F> {
     pub(crate) columns: [usize; M],
-    /// Whether the check accepts every row in which all integers of these columns are at least 0.
+    /// Whether a row always passes the check if its integers in these columns are at least 0.
     pub(crate) passes_naturals: bool,
     pub(crate) refuse: F,
 }

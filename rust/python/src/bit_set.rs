@@ -13,7 +13,7 @@ type PickleState<'py> = (Array<'py, i64>, usize);
 
 /// A set of bit indexes from 0 up to a limit, in 64-bit words, as Java's `BitSet`.
 ///
-/// Pulsar uses the same words in an `ack_set`, and for each ledger in the long-array form. A bit below 0 raises
+/// Pulsar uses the same words in an `ack_set` and in the long-array form of a cursor. A bit below 0 raises
 /// `ValueError`. Setting a bit at or above the limit raises `LimitError`. If memory does not suffice, `MemoryError` is
 /// raised. A call that raises changes nothing.
 ///
@@ -287,7 +287,7 @@ crate::methods::structure_methods! { BitSet, 0, attached, "Return a set of the s
     }
 } }
 
-/// A copy of a set's bits, and the next bit to check.
+/// An iterator over a copy of a set's bits, with the next bit to check.
 #[pyclass(frozen, module = "ackwell")]
 struct BitSetIterator(SharedCell<(ackwell_core::BitSet, usize)>);
 

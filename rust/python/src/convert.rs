@@ -28,7 +28,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     }
 }
 
-/// A position as an argument of an exception, converted while the interpreter is attached.
+/// A position as an argument of an exception. It is converted while the thread is attached to the interpreter.
 struct PositionArgument((i64, i64));
 
 impl<'py> IntoPyObject<'py> for PositionArgument {
@@ -109,8 +109,8 @@ pub(crate) fn named_tuple<'py>(
     new.bind(py).call1((class, fields))
 }
 
-/// Converts an item to a pair of integers. Another item raises `TypeError` with a text that describes it and contains
-/// `expected`.
+/// Converts an item to a pair of integers. Any other item raises `TypeError`; the message contains `expected` and
+/// describes the item.
 pub(crate) fn pair(item: &Bound<'_, PyAny>, expected: &str) -> PyResult<(i64, i64)> {
     if !item.is_instance_of::<PyTuple>() {
         let message = format!("{} is not a pair: expected {expected}", item.repr()?);
@@ -128,12 +128,12 @@ pub(crate) fn pairs<'py>(entries: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyI
     }
 }
 
-/// Returns a view of a mapping from `collections.abc`: `KeysView`, `ValuesView` or `ItemsView`.
+/// Returns a view of a mapping. `name` is a class of `collections.abc`: `KeysView`, `ValuesView` or `ItemsView`.
 pub(crate) fn view<'py>(mapping: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyAny>> {
     mapping.py().import("collections.abc")?.getattr(name)?.call1((mapping,))
 }
 
-/// Returns whether a mapping has the same items as `other`; `NotImplemented` if `other` is not a mapping.
+/// Returns whether `other` is a mapping with the same items; `NotImplemented` if `other` is not a mapping.
 pub(crate) fn equals_mapping<'py>(
     mapping: &Bound<'py, PyAny>,
     other: &Bound<'py, PyAny>,

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// Return the CRC-32C of earlier bytes and `data` together; `crc` is the checksum of the earlier bytes.
+/// Return the CRC-32C of `data`. With the checksum of earlier bytes as `crc`, return the CRC-32C of all bytes.
 ///
 /// O(bytes). The call does not detach from the interpreter, because detaching takes longer than the checksum of a
 /// message.

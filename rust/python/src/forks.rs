@@ -14,7 +14,7 @@ use pyo3::types::{PyCFunction, PyDict, PyTuple};
 
 /// The number of batches that run detached. Only attached threads change it.
 static BATCHES: AtomicUsize = AtomicUsize::new(0);
-/// The number of forks that wait for batches, or have waited and are about to happen.
+/// The number of pending forks: those that wait for batches, and those that no longer wait and are about to happen.
 static FORKS: AtomicUsize = AtomicUsize::new(0);
 
 /// A guard of a detached batch, which counts as running until the guard is dropped.

@@ -26,7 +26,7 @@ use crate::shared::SharedCell;
 /// Raises
 /// ------
 /// ValueError
-///     For a negative number or a ledger named twice.
+///     For a negative number, and for a ledger id that is given twice.
 /// ProtocolError
 ///     For a ledger below `trimmed_before`.
 /// LimitError
@@ -34,8 +34,8 @@ use crate::shared::SharedCell;
 ///
 /// Notes
 /// -----
-/// With n ledgers, adding or growing the greatest ledger takes O(1), growing another O(sqrt n), a query O(log n).
-/// A ledger takes 16 to 32 bytes.
+/// With n ledgers, adding a ledger or growing the greatest one takes O(1), growing another ledger O(sqrt n), and a
+/// query O(log n). A ledger takes 16 to 32 bytes.
 ///
 /// Examples
 /// --------
@@ -98,9 +98,9 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
 
     /// Set the number of entries of a ledger, which may only grow. A closed ledger stays closed.
     ///
-    /// An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed. If
-    /// not, the added ledger is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the
-    /// ledger has. With n ledgers, the call takes O(1) for the greatest ledger and O(sqrt n) for any other ledger.
+    /// An unknown ledger is added. If it has the greatest id, it is open and the previous open ledger is closed;
+    /// otherwise it is closed. Raises `ProtocolError` for a trimmed ledger, and for fewer entries than the ledger has.
+    /// With n ledgers, O(1) for the greatest ledger, and O(sqrt n) for another ledger.
     fn grow(&self, py: Python<'_>, ledger_id: Int, entries: Int) -> PyResult<()> {
         self.0.locked(py).grow(ledger_id.0, entries.0).map_err(raise)
     }
@@ -113,7 +113,7 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
         }
     }
 
-    /// Trim every ledger below `ledger_id`, and return the number of removed ledgers.
+    /// Remove every ledger below `ledger_id`; return the number of removed ledgers. Their state is then "trimmed".
     ///
     /// Raises `ProtocolError` if the open ledger is below `ledger_id`, because a broker never trims the ledger to which
     /// it writes.
@@ -199,9 +199,10 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
         self.0.locked(py).contains(core::Position::new(ledger_id.0, entry_id.0))
     }
 
-    /// Return whether each position in two int64 arrays has an entry, or is at or before `passed`.
+    /// Return whether every position is an existing entry, or is at or before `passed`.
     ///
-    /// A negative id gives False. No entry needs to exist at `passed`.
+    /// The positions are two int64 arrays: ledger ids and entry ids. A negative id gives False. `passed` need not
+    /// exist.
     ///
     /// >>> ledgers = Ledgers({2: 16, 5: 10}, trimmed_before=2)
     /// >>> ledgers.contains_all([1, 5], [40, 9], (1, 50)), ledgers.contains_all([5], [10], (1, 50))

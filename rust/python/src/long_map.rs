@@ -13,9 +13,9 @@ type Columns<'py> = (Array<'py, i64>, Array<'py, i64>);
 
 /// A hash map from int64 to int64. An entry takes 18 to 24 bytes.
 ///
-/// Every int64 is a valid key and a valid value. Scalar methods are O(1). Removing leaves no tombstones, so time and
-/// memory depend only on the present entries. The order of iteration is not defined. It is the counterpart of Apache
-/// Pulsar's `Long2LongOpenHashMap`.
+/// Every int64 is a valid key and a valid value. Scalar methods are O(1). Removed entries leave no tombstones, so time
+/// and memory depend only on the entries in the map. The order of iteration is not defined. It is the counterpart of
+/// Apache Pulsar's `Long2LongOpenHashMap`.
 ///
 /// Parameters
 /// ----------
@@ -164,7 +164,7 @@ crate::methods::mapping_methods! { LongMap, 0, "Return a map of the same entries
         Ok(())
     }
 
-    /// Remove `key` and return its value, or `default` if one is given; `KeyError` otherwise.
+    /// Remove `key` and return its value. If the key is missing, return `default`; `KeyError` without a `default`.
     #[pyo3(signature = (key, /, *default), text_signature = "($self, key, /, *default)")]
     fn pop<'py>(
         &self,

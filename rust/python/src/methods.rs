@@ -3,8 +3,8 @@
 //! PyO3 allows one `#[pymethods]` block for each class. So a macro defines the whole block: the shared methods and the
 //! methods of the class.
 
-/// Defines the methods of `$class`. Its field `$field` is the `SharedCell` structure. `$run` is the method of
-/// `SharedCell` that runs `copy` and `validate`: `attached` or `detached`. `$copy` is the docstring of the method
+/// Defines the methods of `$class`. Its field `$field` is the `SharedCell` structure. `$run` is `attached` or
+/// `detached`: the method of `SharedCell` that runs `copy` and `validate`. `$copy` is the docstring of the method
 /// `copy`.
 macro_rules! structure_methods {
     ($class:ident, $field:tt, $run:ident, $copy:literal, { $($own:tt)* }) => {

@@ -62,8 +62,9 @@ impl Names {
 
     /// Return an int32 array with the number that identifies each text. New texts get new numbers.
     ///
-    /// Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8. Names before the error keep
-    /// their new numbers. O(bytes). The call does not detach from the interpreter, because the texts are not copied.
+    /// Raises `ValueError` for offsets outside the bytes, and for bytes that are not UTF-8. Names that were added
+    /// before the error keep their numbers. O(bytes). The call does not detach from the interpreter, because the texts
+    /// are not copied.
     fn number_many<'py>(
         &self,
         py: Python<'py>,
@@ -75,7 +76,7 @@ impl Names {
         Ok(numbers.into_pyarray(py))
     }
 
-    /// Return the names whose numbers are at least `start`, as an int32 array of offsets and the bytes.
+    /// Return the names whose numbers are at least `start`: an int32 array of offsets, and the bytes of the names.
     ///
     /// Raises `LimitError` for more than 2 GiB of names.
     #[pyo3(signature = (start=0))]

@@ -23,7 +23,8 @@ use crate::shared::SharedCell;
 type Array<'py> = Bound<'py, PyArray1<i64>>;
 type Offsets<'py> = Bound<'py, PyArray1<i32>>;
 
-/// A column of names: the int32 code of each row (None if each row has code 0), and the int32 number of each code.
+/// A column of names: the int32 code of each row (None if each row has code 0), and for each code the int32 number that
+/// identifies the name.
 type PyCodes<'py> = (Option<PyReadonlyArray1<'py, i32>>, PyReadonlyArray1<'py, i32>);
 
 /// The combined effect of events on many subscriptions. Two such objects can be merged in any order.
@@ -71,8 +72,8 @@ impl Partials {
         Action::ALL.iter().map(|action| format!("{action:?}")).collect()
     }
 
-    /// The numbers of the actions with each of four properties: their events need a subscription; need a position; prove
-    /// that their entry exists; acknowledge it.
+    /// Four lists of action numbers: the actions whose events need a subscription, those whose events need a position,
+    /// those whose events prove that their entry exists, and those whose events acknowledge their entry.
     #[classattr]
     #[pyo3(name = "ACTIONS_BY_PROPERTY")]
     fn actions_by_property() -> [Vec<usize>; 4] {
@@ -93,7 +94,7 @@ impl Partials {
         self.0.locked(py).pair(topic, subscription)
     }
 
-    /// Return an int64 array with the pair number of each row's (topic, subscription); see `pair`.
+    /// Return an int64 array with the result of `pair` for each row's (topic, subscription).
     ///
     /// Raises `ValueError`, and adds no pair, for columns of different lengths.
     fn pair_many<'py>(
@@ -193,9 +194,9 @@ impl Partials {
         Ok(())
     }
 
-    /// Set the settings of a subscription, unless settings with a later (file, sequence) are known.
+    /// Set the settings of a subscription, given as a JSON text.
     ///
-    /// `detail` contains the settings as a JSON text.
+    /// The call is ignored if settings with a later (file, sequence) are known.
     fn set_settings(
         &self,
         py: Python<'_>,
@@ -246,9 +247,7 @@ impl Partials {
         }))
     }
 
-    /// Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known.
-    ///
-    /// `flaw` is a number of `ackwell.errors.Flaw`.
+    /// Record a flaw of a pair, unless a flaw with an earlier (file, sequence) is known. `flaw` is the flaw's number.
     fn note_flaw(
         &self,
         py: Python<'_>,
@@ -292,7 +291,7 @@ impl Partials {
     /// batches : (batch indexes or None, batch sizes or None), optional
     ///     The index of each row's message in its batch, and the number of messages in the batch.
     /// ack_sets : (starts, ends, words), optional
-    ///     The ack set of a row is `words[start:end]`. It is missing if the start is null.
+    ///     The ack set of a row is `words[start:end]`. If the start is null, the row has no ack set.
     /// order : (sequences or None, files or None), optional
     ///     The sequence of each event in its file, and the file. Without files, all rows belong to file 0.
     ///
@@ -418,7 +417,7 @@ impl Partials {
     /// Merge states that `encode` returned. Each row has a pair, a ledger id or null, and a state.
     ///
     /// Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. In both
-    /// cases, the states before the refused one are merged.
+    /// cases, the states before the invalid one are merged.
     fn merge(
         &self,
         py: Python<'_>,
@@ -471,10 +470,10 @@ impl Partials {
         Ok(())
     }
 
-    /// Return the states of pair `start` and the later pairs, up to about `max_bytes`, as a dictionary of columns.
+    /// Return the states of pairs as a dictionary of columns, from pair number `start`, up to about `max_bytes`.
     ///
     /// `taken` is the number of encoded pairs. Each row has a pair, a ledger id or null, and a state. The column of
-    /// states consists of int32 offsets and bytes.
+    /// states is int32 offsets and bytes.
     #[pyo3(signature = (start=0, max_bytes=4_194_304))]
     fn encode<'py>(&self, py: Python<'py>, start: u32, max_bytes: usize) -> PartialRows<'py> {
         let (taken, pairs, ledger_ids, states) = self.0.detached(py, |partials| {
@@ -519,12 +518,13 @@ impl Partials {
         Ok((PositionInfo::of(cursor.info), Ledgers::of(cursor.ledgers), sizes))
     }
 
-    /// Return the cursors of the first pairs in `pairs`, up to about `max_bytes`, as a dictionary of columns.
+    /// Return the cursors of `pairs` as a dictionary of columns, and stop after about `max_bytes`.
     ///
-    /// `taken` is the number of returned pairs; each is a row. Columns of texts, bytes and lists have int32 offsets.
-    /// `errors` has `(row, message)` for each pair without a cursor. `deleted` has the rows of deleted subscriptions.
-    /// For the pairs in `whole_acks`, acknowledgments of single batch indexes are ignored. For each ack set, `acked`
-    /// has the number of acknowledged messages in its batch; the value -n - 1 means at least n.
+    /// `taken` is the number of pairs that are returned. Each of these pairs is a row. Columns of texts, bytes and
+    /// lists have int32 offsets. `errors` has `(row, message)` for each pair without a cursor. `deleted` has the rows
+    /// of deleted subscriptions. For the pairs in `whole_acks`, acknowledgments of single batch indexes are ignored.
+    /// For each ack set, `acked` has the number of acknowledged messages in its batch; the value -n - 1 means at least
+    /// n.
     #[pyo3(signature = (pairs, whole_acks=None, max_bytes=4_194_304))]
     fn cursors<'py>(
         &self,
@@ -562,7 +562,8 @@ struct FlawFound {
 }
 
 impl Partials {
-    /// Returns memory for copies. If no other thread uses it, it is the memory that an earlier call stored with `keep`.
+    /// Returns memory for copies: the memory that an earlier call stored with `keep`, or new memory if another thread
+    /// uses the stored memory.
     fn copies(&self) -> Copies {
         self.1.lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default()
     }
@@ -593,7 +594,8 @@ impl Partials {
     }
 }
 
-/// The memory of copies is kept for the next call if they have at most this number of rows. It is then some tens of MB.
+/// If copies have at most this number of rows, their memory is kept for the next call. It takes at most some tens of
+/// MB.
 const COPIES_KEPT_MAX: usize = 1 << 20;
 
 /// Copies of the columns of events. No other thread can write to the copies. Their memory is reused.

@@ -233,9 +233,7 @@ crate::methods::mapping_methods! { PendingAcks, acks,
         value.map_or(Ok(default), |value| pending_ack(py, value).map(Some))
     }
 
-    /// Return the remaining counts and the sticky-key hashes of entries as two int64 arrays.
-    ///
-    /// An entry that is not pending has the count −1 and the hash 0.
+    /// Return two int64 arrays: remaining counts and sticky-key hashes. For a position that is not pending: −1 and 0.
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -275,8 +273,9 @@ crate::methods::mapping_methods! { PendingAcks, acks,
 
     /// Lower the remaining count of each entry to its count in `remaining`; return the differences.
     ///
-    /// The result is an int64 array. A difference is the old count minus the new count. It is 0 if the old count is not
-    /// greater than the count in `remaining`, and -1 if the entry is not pending.
+    /// The result is an int64 array. A difference is the old count minus the new count. If the old count is not greater
+    /// than the new count, it does not change, and the difference is 0. For an entry that is not pending, the
+    /// difference is -1.
     fn lower_many<'py>(
         &self,
         py: Python<'py>,

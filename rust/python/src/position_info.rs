@@ -16,8 +16,8 @@ use crate::range_set::PositionRangeSet;
 
 pyo3::import_exception!(ackwell.errors, StateTooLargeError);
 
-/// Returns the method `decode` of a class, as a callable without a memory limit, for pickles. A pickled state was in
-/// memory before, so it needs no limit.
+/// Returns the method `decode` of a class without its memory limit. Pickles use it: a pickled state was in memory
+/// before, so it needs no limit.
 pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<Bound<'py, PyAny>> {
     let limit = PyDict::new(class.py());
     limit.set_item("max_bytes", isize::MAX)?;
@@ -47,8 +47,8 @@ pub(crate) fn decode_without_limit<'py>(class: &Bound<'py, PyType>) -> PyResult<
 ///     The time since which the cursor is idle, in ms since the epoch (Pulsar 5.0.1).
 /// spanning_ranges : iterable of (Position, Position)
 ///     Ranges from one ledger into another, as brokers before 2.4 wrote them. Without a ledger directory, the entries
-///     of such a range in its lower ledgers are unknown. Decoding also adds the entries in its upper ledger to
-///     `individually_deleted`.
+///     of such a range in the lower ledgers are unknown. The part in the upper ledger is also in `individually_deleted`
+///     after decoding.
 /// unknown_fields : bytes
 ///     Unknown Protocol Buffers fields; they are written back unchanged.
 ///
@@ -173,8 +173,8 @@ impl PositionInfo {
     ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` selects the smaller of the
     ///     first two forms, or `pulsar-ranges` if `broker` cannot read the other. It also limits the size to the 5 MiB
     ///     of a bookie's frame, unless `max_bytes` is given. The default is the form from which the state was decoded,
-    ///     or `pulsar-ranges` if it was not decoded. A decoded state that was not changed gives the same bytes in the
-    ///     same form.
+    ///     or `pulsar-ranges` if the state was not decoded. An unchanged state is encoded to the bytes from which it
+    ///     was decoded.
     /// max_ranges, max_ledgers, max_bytes : int, optional
     ///     Limits on ranges, on ledgers with ranges, and on encoded bytes.
     /// broker : str
@@ -183,7 +183,7 @@ impl PositionInfo {
     /// Raises
     /// ------
     /// StateTooLargeError
-    ///     If a limit or the form would cut the state; its `report` lists the exact loss.
+    ///     If a limit or the form would cut the state. The attribute `report` of the exception lists the exact loss.
     ///
     /// >>> PositionInfo(3, 5, [(3, 6, 8)]).encode("pulsar-ranges", max_ranges=0)
     /// Traceback (most recent call last):
@@ -208,8 +208,8 @@ impl PositionInfo {
 
     /// Encode as much of the state as the form and the limits allow; return `(bytes, LossReport)`.
     ///
-    /// If the state is cut, the first ranges are kept, which are nearest to the mark-delete position. The parameters
-    /// are those of `encode`.
+    /// If the state is cut, the ranges nearest to the mark-delete position are kept. The parameters are those of
+    /// `encode`.
     ///
     /// >>> data, report = PositionInfo(3, 5, [(3, 6, 8), (3, 9, 11)]).encode_with_report(max_ranges=1)
     /// >>> report.entries, list(report.individually_deleted)

@@ -10,7 +10,7 @@ use crate::arrays::{Array, Block, Check, Ints, Rows, array};
 use crate::convert::{Int, Pair, position, raise};
 use crate::shared::SharedCell;
 
-/// A range in Python: ledger id, entry before the first one, last entry.
+/// A range in Python: the ledger id, the lower bound (exclusive) and the upper bound (inclusive).
 type RangeTuple = (i64, i64, i64);
 
 /// The columns of ranges: ledger ids, lower bounds (exclusive), upper bounds (inclusive).
@@ -123,7 +123,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0, attached,
         Ok(new)
     }
 
-    /// Add the ranges in three int64 arrays as `add_range` does; return how many positions are new.
+    /// Do the same as `add_range` for each row of three int64 arrays; return how many positions are new.
     fn add_ranges(
         &self,
         py: Python<'_>,
@@ -149,8 +149,7 @@ crate::methods::structure_methods! { PositionRangeSet, 0, attached,
 
     /// Add entries of one ledger, given as the words of Java's `BitSet.toLongArray`; return how many are new.
     ///
-    /// In word i of the int64 array, bit b (0 is the lowest) is entry 64 * i + b. A set bit marks an acknowledged
-    /// entry.
+    /// Bit b of word i is entry 64 * i + b; bit 0 is the lowest. A set bit means that the entry is acknowledged.
     ///
     /// >>> acked = PositionRangeSet()
     /// >>> acked.add_words(3, [0b1011, -1])

@@ -97,7 +97,7 @@ delayed_index! {
             self.0.locked(py).bucket_count()
         }
 
-        /// The length of `to_bytes()`, in O(n).
+        /// The length of `to_bytes()` in bytes. O(n).
         #[getter]
         fn serialized_size(&self, py: Python<'_>) -> usize {
             self.0.detached(py, |index| index.to_bytes().len())
@@ -117,7 +117,7 @@ delayed_index! {
             py.detach(|| ackwell_core::TimeBuckets::from_bytes(data)).map(Self::of).map_err(raise)
         }
 
-        /// Return the entry ids of one ledger in the bucket that contains `deliver_at_ms`; None if there are none.
+        /// Return the entry ids of a ledger in the bucket of a time as `(data, wide)`, or None if there is no message.
         ///
         /// The result is `(data, wide)`. `data` is a roaring bitmap in the portable format, which roaring libraries
         /// read. `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits.
@@ -131,7 +131,7 @@ delayed_index! {
             Some((PyBytes::new(py, &data), wide))
         }
 
-        /// Add the entry ids of a portable roaring bitmap; return how many were new.
+        /// Add a message for each entry id in a portable roaring bitmap; return how many were new.
         ///
         /// Raises `CorruptStateError` for bytes that are not such a bitmap.
         #[pyo3(signature = (deliver_at_ms, ledger_id, data, *, wide = false))]

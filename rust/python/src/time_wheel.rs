@@ -17,7 +17,7 @@ delayed_index! {
     /// Parameters
     /// ----------
     /// tick_ms : int
-    ///     Times are rounded up to multiples of this number, which is at least 1. So a message is never early, and it
+    ///     Times are rounded up to multiples of this number, which must be at least 1. So no message is early, and it
     ///     is late by less than a tick. Times near the end of int64 saturate.
     ///
     /// Notes
@@ -52,7 +52,7 @@ delayed_index! {
             self.0.locked(py).tick_ms()
         }
 
-        /// The length of `to_bytes()`, in O(n).
+        /// The length of `to_bytes()` in bytes. O(n).
         #[getter]
         fn serialized_size(&self, py: Python<'_>) -> usize {
             self.0.detached(py, |index| index.to_bytes().len())

@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyList};
 
 use crate::shared::SharedCell;
 
-/// The end of a line that is not plain, and its fields or the reason why they cannot be read.
+/// A line that is not plain: the offset of its end, and its fields or the reason why they cannot be read.
 type OddLine<'py> = (usize, Bound<'py, PyAny>);
 
 /// A reader of JSON lines. It returns columns of events for `Partials.feed`.
@@ -58,10 +58,9 @@ impl TraceReader {
 
     /// Read the lines of `data[start:end]`, and stop before the first line that is not plain.
     ///
-    /// A plain line is blank, or an event that has each field at most once and of the right type. `line` is the number
-    /// of the first line. Returns the number of bytes read, the number of lines read, the line that is not plain, and a
-    /// dictionary of columns. The line that is not plain is a tuple, or None if there is none. The tuple has the end of
-    /// the line, as an offset in `data`, and the result of `fields`. Other threads run during the call.
+    /// Returns the number of bytes read, the number of lines read, the line that is not plain (or None), and a
+    /// dictionary of columns. The line that is not plain is a pair: the offset of its end in `data`, and the result of
+    /// `fields`. Other threads run during the call.
     fn read<'py>(
         &self,
         py: Python<'py>,

@@ -64,8 +64,9 @@ impl ManagedCursorInfo {
 
     /// Decode a value of the metadata store, with or without the header of compressed values.
     ///
-    /// Raises `CorruptStateError` with the offset at which reading stopped (in the decompressed message, if the error
-    /// is there), and `LimitError` if the message or the result would take more than `max_bytes`.
+    /// Raises `CorruptStateError` with the offset at which reading stopped. For an error in a compressed message, this
+    /// is an offset in the decompressed message. Raises `LimitError` if the message or the result would take more than
+    /// `max_bytes`.
     #[classmethod]
     #[pyo3(
         signature = (data, *, max_bytes=Int(67_108_864)),
@@ -84,7 +85,7 @@ impl ManagedCursorInfo {
         Ok(Self { record, compression, original: Some(data.clone().unbind()) })
     }
 
-    /// Encode the record with the header of a compression: NONE, LZ4, ZLIB, ZSTD or SNAPPY.
+    /// Encode the record. `compression` is NONE, LZ4, ZLIB, ZSTD or SNAPPY, and is stored in a header.
     ///
     /// Without `compression`, a decoded record gives the bytes from which it was decoded. A record that was not decoded
     /// is encoded without a header.
@@ -132,7 +133,7 @@ impl ManagedCursorInfo {
         &self.record.unknown_fields
     }
 
-    /// The compression of the decoded bytes, or None without a header.
+    /// The compression of the decoded bytes, or None if they had no header.
     #[getter(compression)]
     fn original_compression(&self) -> Option<&'static str> {
         self.compression.map(Compression::name)
