@@ -9,9 +9,9 @@
 //! entries   one range, stored inline, or a roaring bitmap (array, bitset or run containers)
 //! ```
 //!
-//! The open run keeps the index small *while it is filled*: consecutive ids become a range directly, without a bitmap.
-//! A set to which several runs are added is converted to run containers each time the number of added runs has doubled.
-//! Every method that reads the index first closes the open run: it moves the run to its bucket.
+//! The open run keeps the index small *while the index is filled*: consecutive ids become a range directly, without a
+//! bitmap. A set to which several runs are added is converted to run containers each time the number of added runs has
+//! doubled. Every method that reads the index first closes the open run: it moves the run to its bucket.
 
 mod entries;
 mod bytes;
@@ -47,13 +47,13 @@ struct LedgerEntries {
     ledger: i64,
     entries: Entries,
     /// The number of runs that were added since the set was last converted to run containers. At `pieces_limit` runs,
-    /// it is converted again.
+    /// the set is converted again.
     pieces: u32,
     pieces_limit: u32,
 }
 
-/// The number of added runs at which a set is converted to run containers for the first time. The limit doubles each
-/// time.
+/// The number of added runs at which a set is converted to run containers for the first time. The limit doubles with
+/// each conversion.
 const PIECES_LIMIT: u32 = 16;
 
 /// The run that is being filled. Its ids `first..=last` are already counted in [`TimeBuckets::length`], but are not yet

@@ -8,7 +8,7 @@
 //! delivery times are exact.
 //!
 //! ```text
-//! open    the open slot,  its runs sorted by time             pops: cut off the back of a vector
+//! open    the open slot,  its runs sorted by time             pops: from the end of a vector
 //! slots   B-tree of first tick → slot of 2^bits ticks        adds: append to the slot's stream
 //! slot    tail run · stream of bits · a few late and removed messages
 //! ```

@@ -82,7 +82,7 @@ pub struct Stop<'a> {
 /// A line that is not plain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OddLine<'a> {
-    /// The offset after the line.
+    /// The offset of the first byte after the line.
     pub end: usize,
     /// The fields of the line, or the reason why they cannot be read.
     pub fields: Result<LineFields<'a>, String>,

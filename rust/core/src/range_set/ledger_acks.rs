@@ -2,7 +2,7 @@
 //!
 //! | form | when | costs |
 //! |---|---|---|
-//! | a single run | acknowledged in order, or whole | nothing on the heap |
+//! | a single run | entries acknowledged in order, or the whole ledger | nothing on the heap |
 //! | a window of bits | runs close to each other | an eighth of a byte for each entry between first and last |
 //! | a tree of runs | few runs, far apart | about 25 bytes a run |
 //!

@@ -9,7 +9,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Appends the low `count` ≤ 64 bits of `value`, whose other bits are 0.
+    /// Appends the low `count` ≤ 64 bits of `value`. The other bits of `value` must be 0.
     #[inline]
     pub(super) fn put(&mut self, value: u64, count: u32) {
         let offset = (self.length % 64) as u32;
