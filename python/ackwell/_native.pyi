@@ -100,7 +100,8 @@ class Ledgers:
     def add(self, ledger_id: int, entries: int = 0) -> None:
         """Add a ledger with a greater id than all others and open it. The previous open ledger is closed.
 
-        Raises `ProtocolError` if the id is not greater than that of every other ledger, trimmed ones included. O(1).
+        Raises `ProtocolError` if the id is not greater than the ids of all other ledgers, including trimmed ledgers.
+        O(1).
 
         >>> ledgers = Ledgers({2: 16})
         >>> ledgers.add(5)
@@ -770,7 +771,7 @@ class _DelayedIndex:
     def add_many(
         self, deliver_at_ms: ArrayLike, ledger_ids: ArrayLike, entry_ids: ArrayLike
     ) -> int:
-        """Add messages given as int64 arrays of one length; return how many were new.
+        """Add messages given as int64 arrays of equal length; return how many were new.
 
         If a message is refused, nothing changes.
         """
@@ -1288,7 +1289,7 @@ class ManagedCursorInfo:
     Parameters
     ----------
     cursors_ledger_id : int
-        The BookKeeper ledger that has newer states of the cursor; -1 if this record has the state.
+        The BookKeeper ledger that has newer states of the cursor than this record; -1 if this record has the state.
     position_info : PositionInfo, optional
         The part of the state that is in this record.
     last_active : int, optional
@@ -1332,7 +1333,7 @@ class ManagedCursorInfo:
         """
     @property
     def cursors_ledger_id(self) -> int:
-        """The BookKeeper ledger that has newer states of the cursor, or -1."""
+        """The BookKeeper ledger that has newer states of the cursor than this record, or -1."""
     @property
     def position_info(self) -> PositionInfo | None:
         """The part of the state that is in this record, or None."""
@@ -1706,6 +1707,6 @@ def decode_command_ack(data: bytes) -> AckFields:
 def decompress(data: bytes, compression: str, size: int, max_bytes: int = 67108864) -> bytes:
     """Decompress bytes to exactly `size` bytes.
 
-    Raises `CorruptStateError` if the size differs, and `LimitError` if `size` is more than `max_bytes`. The call takes
-    at most twice the memory of the result.
+    Raises `CorruptStateError` if the result has another size, and `LimitError` if `size` is more than `max_bytes`. The
+    call takes at most twice the memory of the result.
     """

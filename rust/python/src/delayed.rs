@@ -57,7 +57,7 @@ macro_rules! delayed_index {
                 self.0.locked(py).add(message).map_err($crate::convert::raise)
             }
 
-            /// Add messages given as int64 arrays of one length; return how many were new.
+            /// Add messages given as int64 arrays of equal length; return how many were new.
             ///
             /// If a message is refused, nothing changes.
             fn add_many(

@@ -82,7 +82,8 @@ crate::methods::structure_methods! { Ledgers, 0, attached, "Return an independen
 
     /// Add a ledger with a greater id than all others and open it. The previous open ledger is closed.
     ///
-    /// Raises `ProtocolError` if the id is not greater than that of every other ledger, trimmed ones included. O(1).
+    /// Raises `ProtocolError` if the id is not greater than the ids of all other ledgers, including trimmed ledgers.
+    /// O(1).
     ///
     /// >>> ledgers = Ledgers({2: 16})
     /// >>> ledgers.add(5)

@@ -33,8 +33,8 @@ pub(crate) fn compress<'py>(
 
 /// Decompress bytes to exactly `size` bytes.
 ///
-/// Raises `CorruptStateError` if the size differs, and `LimitError` if `size` is more than `max_bytes`. The call takes
-/// at most twice the memory of the result.
+/// Raises `CorruptStateError` if the result has another size, and `LimitError` if `size` is more than `max_bytes`. The
+/// call takes at most twice the memory of the result.
 #[pyfunction]
 #[pyo3(
     signature = (data, compression, size, max_bytes=Int(67_108_864)),

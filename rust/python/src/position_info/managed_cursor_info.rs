@@ -15,7 +15,7 @@ use crate::convert::{Int, natural, raise};
 /// Parameters
 /// ----------
 /// cursors_ledger_id : int
-///     The BookKeeper ledger that has newer states of the cursor; -1 if this record has the state.
+///     The BookKeeper ledger that has newer states of the cursor than this record; -1 if this record has the state.
 /// position_info : PositionInfo, optional
 ///     The part of the state that is in this record.
 /// last_active : int, optional
@@ -103,7 +103,7 @@ impl ManagedCursorInfo {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// The BookKeeper ledger that has newer states of the cursor, or -1.
+    /// The BookKeeper ledger that has newer states of the cursor than this record, or -1.
     #[getter]
     fn cursors_ledger_id(&self) -> i64 {
         self.record.cursors_ledger_id
