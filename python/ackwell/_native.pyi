@@ -1057,10 +1057,10 @@ class TimeBuckets(_DelayedIndex):
         than 2^32 messages.
         """
     def to_roaring(self, deliver_at_ms: int, ledger_id: int) -> tuple[bytes, bool] | None:
-        """Return the entry ids of a ledger in the bucket of a time as `(data, wide)`, or None if there is no message.
+        """Return the entry ids of a ledger in the bucket of a time as `(data, wide)`.
 
-        The result is `(data, wide)`. `data` is a roaring bitmap in the portable format, which roaring libraries
-        read. `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits.
+        Return None if the bucket has no messages of the ledger. `data` is a roaring bitmap in the portable format,
+        which roaring libraries read. `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits.
         """
     def add_roaring(
         self, deliver_at_ms: int, ledger_id: int, data: bytes, *, wide: bool = False

@@ -117,10 +117,10 @@ delayed_index! {
             py.detach(|| ackwell_core::TimeBuckets::from_bytes(data)).map(Self::of).map_err(raise)
         }
 
-        /// Return the entry ids of a ledger in the bucket of a time as `(data, wide)`, or None if there is no message.
+        /// Return the entry ids of a ledger in the bucket of a time as `(data, wide)`.
         ///
-        /// The result is `(data, wide)`. `data` is a roaring bitmap in the portable format, which roaring libraries
-        /// read. `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits.
+        /// Return None if the bucket has no messages of the ledger. `data` is a roaring bitmap in the portable format,
+        /// which roaring libraries read. `wide` is true for the 64-bit form, which is used if an id exceeds 32 bits.
         fn to_roaring<'py>(
             &self,
             py: Python<'py>,
