@@ -18,9 +18,6 @@ use crate::shared::SharedCell;
 /// ends with the number of all words.
 type Columns<'py> = (Array<'py, i64>, Array<'py, i64>, Array<'py, i64>, Array<'py, i64>);
 
-/// The maximum number of words of an ack set that a method accepts.
-const WORDS_MAX: usize = command_ack::BATCH_SIZE_MAX as usize / 64;
-
 /// Batches of at most this many rows run attached to the interpreter, because detaching takes longer than the batch.
 const ATTACHED_ROWS: usize = 64;
 
