@@ -892,7 +892,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         entry, later rows of this entry change nothing. If an argument is refused, no row is applied.
         """
     def replace_if_later(self, ledger_id: int, entry_id: int, words: Iterable[int]) -> bool:
-        """Replace the set of an entry by `words` if the first unacknowledged message in `words` is later.
+        """Replace the set of an entry by `words` if they acknowledge more messages from the start of the batch.
 
         The first unacknowledged batch index in `words` must be higher than the one in the present set. If the entry has
         no set, `words` become its set. Returns whether the set changed. Brokers before 5.0 apply cumulative

@@ -180,7 +180,10 @@ def _condition(
 def _least_limit(
     stats: SubscriptionStats, closes: Sequence[BrokerSettings], predict: Predict, assumed: Collection[str]
 ) -> int:
-    """Return the smallest maximum number of saved ranges with which no range is lost, or an upper bound."""
+    """Return the smallest value of the setting `RANGE_LIMIT` with which no range is lost.
+
+    If the search would be too long, return a greater value that is sufficient.
+    """
     if VERSION in assumed:
         closes = [_rules(each, worst=True) for each in closes]
     forms = [closes]

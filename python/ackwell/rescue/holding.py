@@ -89,9 +89,9 @@ def release(connection: Connection, journal: str | Path, *, check: Callable[[], 
     `check` is called directly before the rate is restored. If `check` raises an error, the hold and the
     journal remain.
 
-    Raises `RefusedError`, and keeps the journal, in two cases. First, if the journal is of another cluster.
-    Second, if the connection's admin address differs from the address in the journal, and the subscription is
-    not held at the connection's address. This address may then be wrong.
+    Raises `RefusedError`, and keeps the journal, in two cases. In the first case, the journal is of another
+    cluster. In the second case, the connection has another admin address than the journal, and the
+    subscription is not held there. The address of the connection may then be wrong.
     """
     journal = local_path(journal)
     found = read_journal(journal)

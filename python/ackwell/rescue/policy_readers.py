@@ -4,8 +4,9 @@ The topic policies of a namespace are entries of its topic `__change_events`. Ea
 of the namespace has a reader on this topic and caches the policies. When it loads a topic, it applies the
 cached policies. After a crash of the broker that owns `__change_events`, the readers of the other brokers
 reconnect with a growing delay, up to a minute. Until a reader has reconnected, its broker loads topics
-without the holds that were set since the crash. The admin API shows a policy only on the broker that owns the
-topic, so the lag of the next owner is not visible. But the API shows which readers are connected.
+without the holds that were set since the crash. The admin API does not show which policies such a broker has
+read: the owner of a topic answers all requests for the policies of the topic. But the API shows which readers
+are connected.
 
 A broker without a bundle may have a reader too: a request for a policy of the namespace creates one, even if
 another broker answers the request. The admin API does not show which of these brokers have a reader. If fewer

@@ -32,9 +32,9 @@ pub enum Rounding {
     /// to `2^bits - 1` ms late and never early. Pulsar 4.2.4 does this if a delivery must not be early (strict
     /// cut-off).
     Up = 1,
-    /// The last millisecond before the next multiple of `2^bits`. Messages are up to `2^bits - 1` ms late and never
-    /// early. Pulsar 4.2.4 does this with the lenient cut-off, which delivers each bucket up to one tick early. So a
-    /// message is delivered at most one tick early.
+    /// The last millisecond before the next multiple of `2^bits`. A bucket is due up to `2^bits - 1` ms after its
+    /// messages, and never before them. Pulsar 4.2.4 does this with the lenient cut-off, which delivers each bucket up to
+    /// one tick before the bucket is due.
     BucketEnd = 2,
 }
 

@@ -286,7 +286,7 @@ crate::methods::mapping_methods! { AckSets, 0,
         Ok(array(py, effects.map_err(raise)?.into_iter().map(Effect::code).collect()))
     }
 
-    /// Replace the set of an entry by `words` if the first unacknowledged message in `words` is later.
+    /// Replace the set of an entry by `words` if they acknowledge more messages from the start of the batch.
     ///
     /// The first unacknowledged batch index in `words` must be higher than the one in the present set. If the entry has
     /// no set, `words` become its set. Returns whether the set changed. Brokers before 5.0 apply cumulative
