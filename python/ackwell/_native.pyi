@@ -1663,8 +1663,8 @@ class TraceReader:
     def fields(self, line: bytes) -> dict[str, Any] | str | None:
         """Return all fields of one line under their full names, without nulls. Return `None` for a blank line.
 
-        The line may contain escapes and unknown fields. If it is not a JSON object, or contains a field twice, the result
-        is the reason as a text.
+        The line may contain escapes and unknown fields. If it is not a JSON object, or contains a field twice, the
+        result is the reason as a text.
         """
     def read(
         self, data: bytes, start: int, end: int, line: int

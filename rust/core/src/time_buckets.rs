@@ -33,8 +33,8 @@ pub enum Rounding {
     /// cut-off).
     Up = 1,
     /// The last millisecond before the next multiple of `2^bits`. A bucket is due up to `2^bits - 1` ms after its
-    /// messages, and never before them. Pulsar 4.2.4 does this with the lenient cut-off, which delivers each bucket up to
-    /// one tick before the bucket is due.
+    /// messages, and never before them. Pulsar 4.2.4 does this with the lenient cut-off. It then delivers each bucket
+    /// up to one tick before the bucket is due.
     BucketEnd = 2,
 }
 

@@ -104,8 +104,8 @@ pub struct TraceReader {
 }
 
 impl TraceReader {
-    /// Creates a reader. `kinds` has the name of each kind of event except `meta`, and two flags. The first flag is true
-    /// if an event of this kind may concern a topic as a whole. The second is true if it must name a transaction.
+    /// Creates a reader. `kinds` has the name of each kind of event except `meta`, and two flags. The first flag is
+    /// true if an event of this kind may concern a topic as a whole. The second is true if it must name a transaction.
     #[must_use]
     pub fn new(kinds: Vec<(String, bool, bool)>) -> Self {
         let of_topic = kinds.iter().map(|kind| kind.1).collect();

@@ -1,5 +1,5 @@
-//! Numbers of 64 bits in groups of seven bits, the lowest first (LEB128). The highest bit of each byte is set if another
-//! byte follows.
+//! Numbers of 64 bits in groups of seven bits, the lowest first (LEB128). The highest bit of each byte is set if
+//! another byte follows.
 
 /// Writes a number: calls `push` with each byte.
 #[inline]

@@ -49,8 +49,8 @@ impl TraceReader {
 
     /// Return all fields of one line under their full names, without nulls. Return `None` for a blank line.
     ///
-    /// The line may contain escapes and unknown fields. If it is not a JSON object, or contains a field twice, the result
-    /// is the reason as a text.
+    /// The line may contain escapes and unknown fields. If it is not a JSON object, or contains a field twice, the
+    /// result is the reason as a text.
     fn fields<'py>(&self, py: Python<'py>, line: &[u8]) -> PyResult<Option<Bound<'py, PyAny>>> {
         let read = self.0.locked(py).fields(line).transpose();
         read.map(|read| fields_or_reason(py, read)).transpose()

@@ -86,8 +86,8 @@ impl<'a> LineFields<'a> {
         named.filter(|(_, value)| **value != FieldValue::Null)
     }
 
-    /// Returns the fields that columns store, and appends the words of the ack set to `words`. Returns `None` if columns
-    /// cannot hold the line.
+    /// Returns the fields that columns store, and appends the words of the ack set to `words`. Returns `None` if
+    /// columns cannot hold the line.
     pub(super) fn stored(&self, words: &mut Vec<i64>) -> Option<Fields<'_>> {
         let mut fields = Fields::default();
         let known = FIELDS.iter().zip(self.0.iter());
