@@ -131,7 +131,7 @@ impl CommandAck {
         Ok(command)
     }
 
-    /// Reads ids up to the first id that is not plain, without a `MessageId` for each. A plain id has a ledger, an
+    /// Reads ids up to the first id that is not plain, and builds no `MessageId` for them. A plain id has a ledger, an
     /// entry and at most one word, in this order, and nothing else. [`read_message_id`] reads the other ids.
     fn read_plain_ids(&mut self, reader: &mut Reader<'_>) {
         let bytes = reader.rest();

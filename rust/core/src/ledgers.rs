@@ -291,8 +291,8 @@ impl Ledgers {
         self.select(self.rank(position)).or_else(|| self.end())
     }
 
-    /// Returns the last existing entry before `position`. If there is none, returns the lesser of two positions, as
-    /// Pulsar's `getPreviousPosition` does: entry −1 of the first ledger, or entry −1 of the ledger of `position`.
+    /// Returns the last existing entry before `position`. If there is none, returns entry −1 of the first ledger or of
+    /// the ledger of `position`, whichever ledger id is less. Pulsar's `getPreviousPosition` does the same.
     #[must_use]
     pub fn previous_valid(&self, position: Position) -> Position {
         let before = Position::new(position.ledger_id, position.entry_id.saturating_sub(1));

@@ -138,8 +138,8 @@ impl LongMap {
         matches
     }
 
-    /// Removes and returns an arbitrary entry. O(slots / entries), because each call starts its search at another slot,
-    /// and not at the slots that earlier calls emptied.
+    /// Removes and returns an arbitrary entry. O(slots / entries) on average, because the searches start at slots all
+    /// over the array. If they all started at the first slot, they would pass the slots that earlier calls emptied.
     pub fn pop(&mut self) -> Option<(i64, i64)> {
         if self.filled == 0 {
             return self.gap_value.take().map(|value| (GAP, value));
@@ -303,7 +303,7 @@ impl LongMap {
     }
 
     /// Extends the array to `slots` slots; the homes stay the same. Reserves room for only [`SPILL`] more slots,
-    /// because the vector would otherwise grow by a fraction of its size.
+    /// because the vector would otherwise double its capacity.
     fn spill_to(&mut self, slots: usize) {
         self.slots.reserve_exact(SPILL);
         self.slots.resize(slots, (GAP, 0));

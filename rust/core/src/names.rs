@@ -31,7 +31,8 @@ struct TextSlot {
 
 const FREE: TextSlot = TextSlot { hash: 0, number: u32::MAX };
 
-/// A text to look up, and a known name that is probably equal to the text. The caller must compare them.
+/// A text to look up, and a known name that is probably equal to the text, if there is one. The caller must compare the
+/// two.
 #[derive(Clone, Copy)]
 struct Guess<'a> {
     text: &'a [u8],
@@ -116,8 +117,9 @@ impl Names {
         Ok(numbers)
     }
 
-    /// For each text, looks only at the first slot for its hash, and stores the name in this slot as the guess. Each of
-    /// the three loops reads memory for all texts, so that the processor can overlap the memory accesses.
+    /// For each text, looks only at the first slot for its hash. The name in this slot becomes the guess if its hash
+    /// and its first byte are equal to those of the text. Each of the three loops reads memory for all texts, so that
+    /// the processor can overlap the memory accesses.
     fn guess(&self, guesses: &mut [Guess<'_>]) {
         if self.slots.is_empty() {
             return;

@@ -218,8 +218,9 @@ impl Ledger {
     }
 
     /// Applies an acknowledgment row: records the batch size, and acknowledges the messages of the row. If `up_to` is
-    /// true, also acknowledges everything before these messages. Returns true if the caller must add the entry to the
-    /// acknowledged entries: if the row acknowledges the whole entry, and `up_to` is false.
+    /// true, also acknowledges everything before these messages. One case is left to the caller: if the row
+    /// acknowledges a whole entry and `up_to` is false, returns true, and the caller must add the entry to the
+    /// acknowledged entries.
     #[inline]
     fn take_acknowledgment(&mut self, rows: &Rows<'_>, row: usize, up_to: bool) -> bool {
         let entry_id = rows.entry_ids[row];
@@ -379,9 +380,9 @@ impl Partials {
         }
     }
 
-    /// Returns the place of the pair's seek if an event at the place `order` is not after the seek, because the seek
-    /// voids such an event. The seek of a start state voids no event: all events follow it, including the events
-    /// without a place.
+    /// Returns the place of the pair's seek if the seek voids an event at the place `order`. A seek voids the events
+    /// that are not after it. The seek of a start state voids no event, because all events follow it, including the
+    /// events without a place.
     fn voiding_seek(&self, known: &Pair, order: Order) -> Option<Order> {
         let (seek, _) = known.rare.seek?;
         (seek != FIRST && self.compare(order, seek) != Ordering::Greater).then_some(seek)

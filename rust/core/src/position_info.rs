@@ -105,7 +105,7 @@ impl PositionInfo {
     /// Sets the unknown fields, which are written back unchanged.
     ///
     /// # Errors
-    /// [`Error::Value`] if `fields` ends inside a field, or contains a field that `PositionInfo` defines.
+    /// [`Error::Value`] if `fields` is not a sequence of whole fields, or contains a field that `PositionInfo` defines.
     pub fn set_unknown_fields(&mut self, fields: &[u8]) -> Result<()> {
         let mut bytes = vec![1 << 3, 0, 2 << 3, 0];
         bytes.extend_from_slice(fields);

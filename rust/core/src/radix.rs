@@ -1,8 +1,8 @@
 //! A stable radix sort of keys of up to 32 bits. It sorts 8-byte pairs, which consist of a key and an index.
 //!
-//! The time wheel sorts delivery times with it: by slot, and by tick in one slot. Such keys have only a few bits. Two
-//! or three passes over the pairs take a quarter of the time of a comparison sort of the messages. One more pass then
-//! moves the messages.
+//! The time wheel groups new messages by slot with it, and sorts the runs of a slot by tick. These keys have only a few
+//! bits. Two or three passes over the pairs take a quarter of the time of a comparison sort of the messages. One more
+//! pass then moves the messages.
 
 /// The maximum number of bits of a key. Larger keys need a comparison sort.
 pub(crate) const KEY_BITS_MAX: u32 = 32;

@@ -34,7 +34,7 @@ pub enum Rounding {
     Up = 1,
     /// The last millisecond before the next multiple of `2^bits`. A bucket is due up to `2^bits - 1` ms after its
     /// messages, and never before them. Pulsar 4.2.4 does this with the lenient cut-off. It then delivers each bucket
-    /// up to one tick before the bucket is due.
+    /// up to one tick before the bucket is due, so messages are at most one tick early.
     BucketEnd = 2,
 }
 

@@ -52,8 +52,8 @@ const RUNS_BYTES_MAX: u64 = 1 << 14;
 const SPLIT_BITS: u32 = 6;
 
 /// The number of slot changes after which the remaining messages of a batch can be grouped by slot. A slot change is a
-/// message in another slot than the previous message. The messages are grouped if more than one in eight messages was a
-/// slot change. Without grouping, finding the slots would take longer than all other work.
+/// message in another slot than the previous message. The messages are grouped if more than one in eight messages so
+/// far was a slot change. Without grouping, finding the slots would take longer than all other work.
 const SWITCHES_MAX: usize = 256;
 /// The maximum number of messages that are grouped at once. Their columns take 1.5 MiB, which fits into a second-level
 /// cache.
@@ -264,8 +264,9 @@ impl TimeWheel {
 /// Returns the indexes of the times, grouped by slot. Slots are `slot_ms` wide and begin at multiples of `slot_ms`.
 ///
 /// The indexes of one slot keep their order, so ascending positions are added in ascending order. A slot stores a
-/// position out of order as a late message, which is slower. A rounded quotient can put a message into the group of a
-/// neighbouring slot, so that it becomes a late message. This affects fewer than one in 2^20 messages.
+/// position out of order as a late message, which is slower. The rounding of a quotient can put a message into the
+/// group of a neighbouring slot. Such a message can become a late message, too. This affects fewer than one in 2^20
+/// messages.
 fn group_by_slot(times: impl ExactSizeIterator<Item = i64> + Clone, slot_ms: i128) -> Vec<u64> {
     let least = times.clone().min().unwrap_or_default();
     let start = i128::from(least).div_euclid(slot_ms) * slot_ms;

@@ -14,7 +14,8 @@ pub(super) struct Chunk {
     /// The entry id that corresponds to offset 0. It is not greater than the first entry id.
     base: i64,
     offsets: Vec<u32>,
-    /// For each set, the index after its last stored word in `words`. Empty if each set has exactly one word.
+    /// For each set, the index in `words` at which its stored words end (exclusive). Empty if each set has exactly one
+    /// word.
     ends: Vec<u32>,
     words: Vec<i64>,
     /// `changed` has a bit for each set that changed since the last save. `since` has a bit for each set that changed

@@ -110,8 +110,8 @@ impl<'a> UnackedIndexes<'a> {
         Some(64 * words.len() as i64 - 1 - i64::from((!last).leading_zeros()))
     }
 
-    /// Appends the words of the set to `out`. An endless set ends at `size`, the number of messages of the batch. Zero
-    /// words at the end are omitted.
+    /// Appends the words of the set to `out`. An endless set is cut at `size`, the number of messages of the batch.
+    /// Zero words at the end are omitted.
     pub(super) fn write(&self, size: i64, out: &mut Vec<i64>) {
         let start = out.len();
         out.extend(self.words().iter().map(|word| word.cast_signed()));

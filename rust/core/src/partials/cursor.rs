@@ -323,8 +323,8 @@ fn last_acked(part: &Ledger) -> Option<i64> {
     part.acked.last_entry().max(part.up_to).max(partly).filter(|entry_id| *entry_id >= 0)
 }
 
-/// Checks that every acknowledged position is an existing entry. The error contains the first position that does not
-/// exist.
+/// Checks that every acknowledged position is an existing entry. The error contains an acknowledged position that does
+/// not exist, in the first ledger with such a position.
 fn refuse_unpublished(
     parts: &[Part<'_>],
     ledgers: &Ledgers,

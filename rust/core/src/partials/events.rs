@@ -210,8 +210,9 @@ impl Rows<'_> {
         self.batch_indexes.is_some() || self.batch_sizes.is_some() || self.ack_sets.is_some()
     }
 
-    /// Returns whether the batch columns of all rows are valid. It compares the OR of all values with the limit. This
-    /// OR can exceed the limit although no value does, and then the result is false for valid rows.
+    /// Returns whether the batch columns of all rows are valid. It compares the OR of all batch indexes and the OR of
+    /// all batch sizes with the limit. An OR can exceed the limit although no value does; the result is then false for
+    /// valid rows.
     pub(super) fn has_sound_batches(&self, size_max: i64) -> bool {
         // Returns the OR of all values except null; -1 if a value is negative. Compilers vectorise this form.
         let or = |column: Option<&[i64]>| {

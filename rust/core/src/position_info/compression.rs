@@ -1,8 +1,8 @@
 //! Pulsar's compression types as functions on whole byte strings. Bytes with a wrong declared size, or with a huge
 //! decompressed size, cannot exhaust the memory.
 //!
-//! The functions do not stream. They decompress directly into the output, so the decompressor needs no window. In zstd,
-//! a few hostile bytes can request a window of 128 MB.
+//! The functions do not stream. They decompress directly into the output, so the decompressor needs no window. With a
+//! zstd stream, a few hostile bytes can request a window of 128 MB.
 
 use std::fmt;
 

@@ -76,7 +76,8 @@ impl ManagedCursorInfo {
     /// Sets the unknown fields, which are written back unchanged.
     ///
     /// # Errors
-    /// [`Error::Value`] if `fields` ends inside a field, or contains a field that `ManagedCursorInfo` defines.
+    /// [`Error::Value`] if `fields` is not a sequence of whole fields, or contains a field that `ManagedCursorInfo`
+    /// defines.
     pub fn set_unknown_fields(&mut self, fields: &[u8]) -> Result<()> {
         let mut bytes = vec![1 << 3, 0];
         bytes.extend_from_slice(fields);

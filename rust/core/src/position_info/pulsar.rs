@@ -39,8 +39,8 @@ const BROKER_ENTRY_BYTES_MAX: usize = (5 << 20) - (1 << 10);
 const LONG_ARRAY_SINCE_MAJOR: u32 = 4;
 
 impl PositionInfo {
-    /// Returns the form that `choice` gives for this state. For `pulsar-auto`, also changes `limits.max_bytes` from
-    /// `None` to the maximum size of a ledger entry.
+    /// Returns the form that `choice` gives for this state. For `pulsar-auto`, also replaces a `None` in
+    /// `limits.max_bytes` by the maximum size of a ledger entry.
     #[must_use]
     pub fn choose_form(&self, choice: FormChoice, limits: &mut Limits) -> Form {
         match choice {
@@ -158,7 +158,7 @@ pub(crate) fn encode_long_array(info: &PositionInfo) -> Result<Vec<u8>> {
 }
 
 /// Appends the acknowledged entries of each ledger as a bit set. `before` is the number of bytes of the message that
-/// the caller writes elsewhere than to `out`; they count for the maximum size of the message.
+/// are not in `out`; they count towards the maximum size of the message.
 fn put_long_arrays(out: &mut Vec<u8>, before: usize, info: &PositionInfo) -> Result<()> {
     let form = Form::PulsarLongArray.name();
     if let Some((lower, upper)) = info.spanning_ranges.first() {

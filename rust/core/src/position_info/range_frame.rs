@@ -10,7 +10,7 @@ use super::wire::varint_length;
 use crate::varint;
 
 /// The number of bytes in a window, the array from which a range is read and to which it is written. Reads and writes
-/// with a frame reach at most 34 bytes, so they need no check for the end of the window.
+/// with a frame touch at most the first 34 bytes, so they need no check for the end of the window.
 pub(super) const WINDOW: usize = 64;
 
 /// Frames exist only for entry ids below this number. Both entry ids of a range then fit into one word.

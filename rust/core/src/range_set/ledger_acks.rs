@@ -6,10 +6,10 @@
 //! | a window of bits | runs close to each other | an eighth of a byte for each entry between first and last |
 //! | a tree of runs | few runs, far apart | about 25 bytes a run |
 //!
-//! The limit of a window is [`WORDS_ALWAYS`] words plus [`WORDS_PER_RUN`] words for each run. A ledger whose window
-//! takes more than twice this limit is converted to a tree. So for any input, the memory is at most proportional to the
-//! number of runs. The conversion of a window of n runs takes n steps. The new tree can be converted back to a window
-//! only after n more adds, so no sequence of operations causes a conversion at every step.
+//! The limit of a window is [`WORDS_ALWAYS`] words plus [`WORDS_PER_RUN`] words for each run. If an addition would make
+//! a window take more than twice this limit, the ledger is converted to a tree. So for any input, the memory is at most
+//! proportional to the number of runs. The conversion of a window of n runs takes n steps. The new tree can be
+//! converted back to a window only after n more adds, so no sequence of operations causes a conversion at every step.
 
 use super::run::Run;
 use super::runs::Runs;

@@ -16,7 +16,7 @@ pub(super) struct LedgerValues<T> {
     ids: [i64; PLACES],
     places: [u32; PLACES],
     met: Vec<(i64, T)>,
-    /// The index in `met` of the value of every ledger in the batch. This map is searched if the ledger's place in the
+    /// For each ledger of the batch, the index of its value in `met`. This map is searched if the ledger's place in the
     /// table stores another ledger.
     all: BTreeMap<i64, u32>,
 }

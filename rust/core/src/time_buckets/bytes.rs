@@ -109,9 +109,9 @@ impl TimeBuckets {
         Ok(index)
     }
 
-    /// Returns the key that identifies a bucket in the encoding: its time divided by `2^bits`. The time of the bucket
-    /// `i64::MAX` is not a multiple of `2^bits`. The key of this bucket is one more than the key of the greatest
-    /// multiple.
+    /// Returns the key that identifies a bucket in the encoding: its time divided by `2^bits`, rounded down. With
+    /// [`Rounding::Up`], there can also be a bucket `i64::MAX`, whose time is not a multiple of `2^bits`. Its key is
+    /// one more than the key of the greatest multiple.
     fn key_of(&self, bucket: i64) -> i64 {
         let saturated = bucket == i64::MAX && self.saturates();
         (bucket >> self.bits) + i64::from(saturated)

@@ -230,8 +230,9 @@ fn first_of(run: &MessageRun, start: i64) -> DelayedMessage {
     DelayedMessage::new(start + run.tick as i64, run.ledger, run.entry)
 }
 
-/// Returns how many messages at the start of a run are delivered before a late message. The late message must be after
-/// the first message of the run.
+/// Returns how many messages at the start of a run are delivered before a late message. If the tick of the late message
+/// is not the first tick of the run, only messages with a lower tick are counted. The late message must be after the
+/// first message of the run.
 fn count_up_to(run: &MessageRun, start: i64, late: &DelayedMessage) -> u64 {
     let tick = late.deliver_at_ms.wrapping_sub(start) as u64;
     match run.count_before(tick) {

@@ -300,9 +300,9 @@ impl Slot {
         late.iter().copied()
     }
 
-    /// Creates a slot from a checked stream and late messages. The late messages must be in ascending order, have ticks
-    /// of this slot, and not be in the stream. Otherwise, returns `None`. Makes one pass over the stream and the late
-    /// messages.
+    /// Creates a slot from a checked stream and late messages. The late messages must be in strictly ascending order,
+    /// have ticks of this slot, and not be in the stream. Otherwise, returns `None`. Makes one pass over the stream and
+    /// the late messages.
     pub(super) fn from_parts(
         bits: u32,
         stream: Stream,

@@ -20,8 +20,8 @@ use super::bits::{BitReader, Bits, low_mask};
 use super::run::MessageRun;
 use crate::varint::{unzigzag, zigzag};
 
-/// The number of ones that begin an escape. A Rice code has fewer ones, unless its value is far above the mean. About
-/// one gap in some thousands has such a value.
+/// The number of ones that begin an escape. A Rice code has fewer ones, unless its value is far above the mean. This is
+/// the case for about one gap in several thousand.
 const ESCAPE: u32 = 12;
 const MARK_EVERY: u32 = 1024;
 /// The largest value in a mean. A larger value counts as this value, so that every code fits into 64 bits.

@@ -139,7 +139,8 @@ impl Default for Fields<'_> {
 impl<'a> Fields<'a> {
     /// Stores a value if columns store its field. Returns `None` if columns cannot hold the line: the value has another
     /// type than its field, a count is negative, an integer is [`NULL`], or `ok` is false. If `ok` is false, the event
-    /// can be of another kind than the line names; [`line`](super::line) then replaces the kind and removes `ok`.
+    /// can be of another kind than the line names. [`line`](super::line) replaces the kind of such an event, and
+    /// removes `ok`.
     #[inline]
     pub(super) fn put(&mut self, field: ValueType, value: Value<'a>) -> Option<()> {
         match (field, value) {
