@@ -75,8 +75,8 @@ class Ledgers:
 
     Notes
     -----
-    With n ledgers, adding a ledger or growing the greatest one takes O(1), growing another ledger O(sqrt n), and a
-    query O(log n). A ledger takes 16 to 32 bytes.
+    With n ledgers, adding or growing the greatest ledger takes O(1), adding or growing another ledger O(sqrt n), and
+    a query O(log n). A ledger takes 16 to 32 bytes.
 
     Examples
     --------
@@ -654,7 +654,8 @@ class PositionRangeSet:
     def add_words(self, ledger_id: int, words: ArrayLike) -> int:
         """Add entries of one ledger, given as the words of Java's `BitSet.toLongArray`; return how many are new.
 
-        Bit b of word i is entry 64 * i + b; bit 0 is the lowest. A set bit means that the entry is acknowledged.
+        Bit b of word i of the int64 array is entry 64 * i + b; bit 0 is the lowest. If the bit is set, the entry is
+        acknowledged.
 
         >>> acked = PositionRangeSet()
         >>> acked.add_words(3, [0b1011, -1])
@@ -857,7 +858,7 @@ class AckSets(Mapping[Position, tuple[int, ...]]):
         """Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
 
         `starts` has the index of each set's first word, and ends with the number of all words. A set may have any
-        number of words, because the sets of a decoded `PositionInfo` may be longer than their batches.
+        number of words, because a decoded `PositionInfo` may have sets with more words than the largest batch needs.
         """
     def to_arrays(
         self,
@@ -958,9 +959,9 @@ class TripleLongHeap(_DelayedIndex):
     """An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, ordered by all three.
 
     Any three int64 are valid. Duplicates are separate messages. The structure is a ladder queue, not a binary heap:
-    from its addition to its removal, a message is moved O(1) times (amortised) and sorted in cache once. A message
-    takes 8 to 9 bytes after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
-    `TripleLongPriorityQueue`.
+    from its addition until it is popped, a message is moved O(1) times (amortised) and sorted in cache once. A
+    message takes 8 to 9 bytes after bulk adds. `contains` and `remove` are O(n). The order is that of Apache
+    Pulsar's `TripleLongPriorityQueue`.
 
     Examples
     --------
@@ -1081,8 +1082,8 @@ class TimeWheel(_DelayedIndex):
     Parameters
     ----------
     tick_ms : int
-        Times are rounded up to multiples of this number, which must be at least 1. So no message is early, and it
-        is late by less than a tick. Times near the end of int64 saturate.
+        Times are rounded up to multiples of this number, which must be at least 1. So a message is never early, and
+        always less than a tick late. Times near the end of int64 saturate.
 
     Notes
     -----
@@ -1204,8 +1205,8 @@ class PositionInfo:
             `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` selects the smaller of the
             first two forms, or `pulsar-ranges` if `broker` cannot read the other. It also limits the size to the 5 MiB
             of a bookie's frame, unless `max_bytes` is given. The default is the form from which the state was decoded,
-            or `pulsar-ranges` if the state was not decoded. An unchanged state is encoded to the bytes from which it
-            was decoded.
+            or `pulsar-ranges` if the state was not decoded. In the form from which it was decoded, an unchanged state
+            is encoded to the original bytes.
         max_ranges, max_ledgers, max_bytes : int, optional
             Limits on ranges, on ledgers with ranges, and on encoded bytes.
         broker : str
@@ -1321,9 +1322,9 @@ class ManagedCursorInfo:
     def decode(cls, data: bytes, *, max_bytes: int = 67108864) -> Self:
         """Decode a value of the metadata store, with or without the header of compressed values.
 
-        Raises `CorruptStateError` with the offset at which reading stopped. For an error in a compressed message, this
-        is an offset in the decompressed message. Raises `LimitError` if the message or the result would take more than
-        `max_bytes`.
+        Raises `CorruptStateError` with the offset at which reading stopped. If the message was decompressed before the
+        error, the offset is in the decompressed message. Raises `LimitError` if the message or the result would take
+        more than `max_bytes`.
         """
     def encode(self, compression: str | None = None) -> bytes:
         """Encode the record. `compression` is NONE, LZ4, ZLIB, ZSTD or SNAPPY, and is stored in a header.
@@ -1579,7 +1580,7 @@ class Partials:
         """Merge states that `encode` returned. Each row has a pair, a ledger id or null, and a state.
 
         Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. In both
-        cases, the states before the invalid one are merged.
+        cases, the states of the rows before the error are merged.
         """
     def commit_many(self, pairs: ArrayLike, transactions: NDArray[np.int32]) -> None:
         """Apply commits of transactions, given as an int64 array of pairs and an int32 array of transaction numbers.
@@ -1671,9 +1672,9 @@ class TraceReader:
     ) -> tuple[int, int, tuple[int, dict[str, Any] | str] | None, dict[str, NDArray[Any]]]:
         """Read the lines of `data[start:end]`, and stop before the first line that is not plain.
 
-        Returns the number of bytes read, the number of lines read, the line that is not plain (or None), and a
-        dictionary of columns. The line that is not plain is a pair: the offset of its end in `data`, and the result of
-        `fields`. Other threads run during the call.
+        `line` is the number of the first line. Returns the number of bytes read, the number of lines read, the line
+        that is not plain (or None), and a dictionary of columns. The line that is not plain is a pair: the offset of
+        its end in `data`, and the result of `fields`. Other threads run during the call.
         """
 
 def compress(data: bytes, compression: str) -> bytes:

@@ -89,12 +89,12 @@ def most_record_bytes(ranges: int, ack_sets: int, words: int) -> int:
 
 
 def ledger_list_bytes(stats: SubscriptionStats, settings: BrokerSettings) -> Bounds | None:
-    """Return bounds of the size, in bytes, of the request that writes the ledger list at a load. O(ledgers).
+    """Return bounds of the size, in bytes, of the request that writes the ledger list at the next load.
 
-    Return None if the size is far below the limit. A load removes empty ledgers from the list and adds a new
-    one. With `managedLedgerInfoCompressionType`, only the upper bound is known, because no answer shows the
-    times of the ledgers. If ledgers are offloaded, the upper bound is unknown, because no answer shows the
-    size of their offload contexts.
+    Return None if the size is far below the limit. O(ledgers). A load of the topic removes empty ledgers from
+    the list and adds a new one. With `managedLedgerInfoCompressionType`, only the upper bound is known,
+    because no answer shows the times of the ledgers. If ledgers are offloaded, the upper bound is unknown,
+    because no answer shows the size of their offload contexts.
     """
     ledgers = len(stats.ledger_sizes)
     offloaded = sum(each.is_offloaded for each in stats.ledger_sizes)

@@ -103,7 +103,7 @@ class SubscriptionStats(CursorState):
     durable: bool
     time_ms: int | None
     mark_delete_moved_ms: int | None
-    """The time at which the mark-delete position last moved; None if the broker does not report a time."""
+    """The time at which the mark-delete position last moved; None if the broker reports no such move."""
     dispatch: DispatchStats | None
     """The state of the delivery; None without an answer of `stats`."""
     internal_cursor: bool
@@ -392,7 +392,8 @@ def _read(path: AnyPath) -> bytes:
 def answers_of(value: Any, topic: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each broker answer in a document, with its topic.
 
-    The topic is the one that the answer names, or the key of the answer in the document, or `topic`.
+    The topic is the one that the answer names, or else the nearest key above the answer in the document, or
+    else `topic`. Only keys that contain `://` count as topics.
     """
     # This is a loop, because JSON may be nested deeper than Python's limit of recursion.
     left: list[tuple[Any, str]] = [(value, topic)]

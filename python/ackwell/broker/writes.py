@@ -87,7 +87,10 @@ class MemoryState(CursorState):
 
     @property
     def passed(self) -> int:
-        """The maximum number of ack sets up to the mark-delete position that the last write counted."""
+        """The maximum number of obsolete ack sets that the last write counted.
+
+        An ack set of an entry up to the mark-delete position is obsolete.
+        """
         if self.ledgers is None:
             return 0
         return entries_up_to(self.ledgers, self.mark_delete_position)

@@ -227,9 +227,9 @@ def _explanation(each: SubscriptionUpgrade) -> Iterator[str]:
 
 
 def _changes(check: UpgradeCheck) -> Iterator[str]:
-    """Yield a line for each changed rule that affects subscriptions or consumers, and each removed setting.
+    """Yield a line for each changed rule that affects subscriptions or consumers.
 
-    A last line has the number of changes without an effect.
+    Also yield a line for each removed setting. A last line has the number of changes without an effect.
     """
     others = 0
     for change, count in check.changes.items():

@@ -143,7 +143,8 @@ def _topic(name: str) -> str:
 def _position(client: Admin | None, stats: SubscriptionStats, text: str, move: MoveKind) -> Position:
     """Parse a position, `earliest`, `latest` or a time.
 
-    For a time, the broker is asked for the position of the first message at or after this time.
+    For a time, the broker is asked for the position of the first message at or after this time. The result
+    is this position, or the previous position for an expiry, which acknowledges only the messages before it.
     """
     from ackwell.diagnosis.what_if import EARLIEST, LATEST
     from ackwell.position import Position

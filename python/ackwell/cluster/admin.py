@@ -401,7 +401,7 @@ class Admin:
     def ask_timed(self, path: str) -> tuple[Any, int | None]:
         """Return the answer as `ask` does, and the time in its `Date` header.
 
-        The time is in milliseconds since 1970. It is None if the answer has no `Date` header.
+        The time is in milliseconds since 1970. It is None if the answer has no valid `Date` header.
         """
         answer = self._get(path)
         document = self._parse(answer, self.endpoint.address(path)) if answer.body.strip() else None
@@ -450,7 +450,10 @@ class Admin:
                 yield name
 
     def _named(self, name: str) -> Iterator[str | UnreadableSource]:
-        """Yield the topic, or its partitions. For a name without a domain, also yield its scalable topic."""
+        """Yield the topic with this name, or its partitions.
+
+        If the name has no domain, also yield the scalable topic with this name, if it exists.
+        """
         domain, scheme, local = name.rpartition("://")
         if domain in scalable.DOMAINS:
             yield self._scalable(name)

@@ -192,7 +192,7 @@ def manifests_of(sources: Sequence[str]) -> list[AnyPath]:
 
 
 def collected_facts(manifests: Sequence[AnyPath], owner: str | None = None) -> BrokerFacts | None:
-    """Return the facts of a broker from the first undamaged manifest; None if all are damaged.
+    """Return the facts of a broker from the first undamaged manifest; None if there is no such file.
 
     `owner` is the admin address of the broker. Without `owner`, or if the manifest does not contain this
     broker, return the facts of the broker that the run queried.

@@ -67,7 +67,7 @@ _STATUS: Final = {
 class Response(NamedTuple):
     """An HTTP response.
 
-    `time_ms` is the time in its `Date` header; None if the header is missing.
+    `time_ms` is the time in its `Date` header; None if the header is missing or invalid.
     """
 
     body: bytes
@@ -172,8 +172,8 @@ class Endpoint:
     def trusts(self, host: str, cluster_hosts: Callable[[], frozenset[str]]) -> bool:
         """Return whether the credentials may be sent to a host.
 
-        They may be sent to the hosts of `url`, `trusted_hosts` and `reach`, and to the hosts that
-        `cluster_hosts` returns.
+        They may be sent to the hosts in `url`, to `trusted_hosts`, to the owners that `reach` maps to other
+        addresses, and to the hosts that `cluster_hosts` returns.
         """
         asked = (url.hostname for url in self._urls)
         reached = (name.rpartition(":")[0] or name for name in self.reach)
@@ -339,7 +339,7 @@ class Endpoint:
 
 
 class NoAnswerError(StatsError):
-    """All attempts to send a request failed with temporary errors. A later request may succeed."""
+    """All attempts of a request failed with temporary errors. A later request may succeed."""
 
 
 class OwnerError(NoAnswerError):

@@ -72,9 +72,9 @@ class Cursor(CursorRules):
         """Save the state in a store; it is durable when this returns.
 
         With the form `compact`, a save writes only the changes since the previous save or load, as long as
-        `store` is the same object. `ackwell.saving.journal` describes `form` and `compression`. The cursor of
-        a `Subscription` is saved together with the subscription's fields, but only `Subscription.save`
-        returns the receipts of the saved acknowledgments.
+        `store` is the same object. `ackwell.saving.journal` describes saves, `form` and `compression`. The
+        cursor of a `Subscription` is saved together with the subscription's fields, but only
+        `Subscription.save` returns the receipts of the saved acknowledgments.
 
         Raises
         ------

@@ -2,7 +2,7 @@
 
 A save is a state, or a delta that builds on earlier saves. Every part contains the id of its entry and its
 number among the parts of its save. A part of a delta also contains the ids of the saves on which the delta
-builds. A CRC-32 covers the part. A reader therefore always detects that an entry was changed, moved, or
+builds. A CRC-32 covers the part. A reader therefore always detects an entry that was changed, moved, or
 overwritten by another entry. If the last part of a save is missing, a reader recognizes the other parts as an
 unfinished save. `docs/formats.md` documents the bytes.
 """

@@ -169,7 +169,7 @@ crate::methods::mapping_methods! { AckSets, 0,
     /// Build the sets from int64 arrays: ledger ids, entry ids, starts, words.
     ///
     /// `starts` has the index of each set's first word, and ends with the number of all words. A set may have any
-    /// number of words, because the sets of a decoded `PositionInfo` may be longer than their batches.
+    /// number of words, because a decoded `PositionInfo` may have sets with more words than the largest batch needs.
     #[staticmethod]
     fn from_arrays(
         py: Python<'_>,

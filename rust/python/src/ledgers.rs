@@ -34,8 +34,8 @@ use crate::shared::SharedCell;
 ///
 /// Notes
 /// -----
-/// With n ledgers, adding a ledger or growing the greatest one takes O(1), growing another ledger O(sqrt n), and a
-/// query O(log n). A ledger takes 16 to 32 bytes.
+/// With n ledgers, adding or growing the greatest ledger takes O(1), adding or growing another ledger O(sqrt n), and
+/// a query O(log n). A ledger takes 16 to 32 bytes.
 ///
 /// Examples
 /// --------

@@ -417,7 +417,7 @@ impl Partials {
     /// Merge states that `encode` returned. Each row has a pair, a ledger id or null, and a state.
     ///
     /// Raises `CorruptStateError` for invalid bytes, and `NewerVersionError` for bytes of a newer release. In both
-    /// cases, the states before the invalid one are merged.
+    /// cases, the states of the rows before the error are merged.
     fn merge(
         &self,
         py: Python<'_>,
@@ -562,8 +562,8 @@ struct FlawFound {
 }
 
 impl Partials {
-    /// Returns memory for copies: the memory that an earlier call stored with `keep`, or new memory if another thread
-    /// uses the stored memory.
+    /// Returns memory for copies: the memory that an earlier call stored with `keep`, or new memory if none is stored.
+    /// It is also new if another thread uses the stored memory.
     fn copies(&self) -> Copies {
         self.1.lock().ok().and_then(|mut kept| kept.take()).unwrap_or_default()
     }
@@ -594,8 +594,7 @@ impl Partials {
     }
 }
 
-/// If copies have at most this number of rows, their memory is kept for the next call. It takes at most some tens of
-/// MB.
+/// If copies have at most this number of rows, their memory (some tens of MB) is kept for the next call.
 const COPIES_KEPT_MAX: usize = 1 << 20;
 
 /// Copies of the columns of events. No other thread can write to the copies. Their memory is reused.

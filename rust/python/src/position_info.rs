@@ -173,8 +173,8 @@ impl PositionInfo {
     ///     `pulsar-ranges`, `pulsar-long-array`, `pulsar-auto` or `compact`. `pulsar-auto` selects the smaller of the
     ///     first two forms, or `pulsar-ranges` if `broker` cannot read the other. It also limits the size to the 5 MiB
     ///     of a bookie's frame, unless `max_bytes` is given. The default is the form from which the state was decoded,
-    ///     or `pulsar-ranges` if the state was not decoded. An unchanged state is encoded to the bytes from which it
-    ///     was decoded.
+    ///     or `pulsar-ranges` if the state was not decoded. In the form from which it was decoded, an unchanged state
+    ///     is encoded to the original bytes.
     /// max_ranges, max_ledgers, max_bytes : int, optional
     ///     Limits on ranges, on ledgers with ranges, and on encoded bytes.
     /// broker : str

@@ -149,7 +149,8 @@ crate::methods::structure_methods! { PositionRangeSet, 0, attached,
 
     /// Add entries of one ledger, given as the words of Java's `BitSet.toLongArray`; return how many are new.
     ///
-    /// Bit b of word i is entry 64 * i + b; bit 0 is the lowest. A set bit means that the entry is acknowledged.
+    /// Bit b of word i of the int64 array is entry 64 * i + b; bit 0 is the lowest. If the bit is set, the entry is
+    /// acknowledged.
     ///
     /// >>> acked = PositionRangeSet()
     /// >>> acked.add_words(3, [0b1011, -1])

@@ -17,8 +17,8 @@ delayed_index! {
     /// Parameters
     /// ----------
     /// tick_ms : int
-    ///     Times are rounded up to multiples of this number, which must be at least 1. So no message is early, and it
-    ///     is late by less than a tick. Times near the end of int64 saturate.
+    ///     Times are rounded up to multiples of this number, which must be at least 1. So a message is never early, and
+    ///     always less than a tick late. Times near the end of int64 saturate.
     ///
     /// Notes
     /// -----

@@ -58,9 +58,9 @@ impl TraceReader {
 
     /// Read the lines of `data[start:end]`, and stop before the first line that is not plain.
     ///
-    /// Returns the number of bytes read, the number of lines read, the line that is not plain (or None), and a
-    /// dictionary of columns. The line that is not plain is a pair: the offset of its end in `data`, and the result of
-    /// `fields`. Other threads run during the call.
+    /// `line` is the number of the first line. Returns the number of bytes read, the number of lines read, the line
+    /// that is not plain (or None), and a dictionary of columns. The line that is not plain is a pair: the offset of
+    /// its end in `data`, and the result of `fields`. Other threads run during the call.
     fn read<'py>(
         &self,
         py: Python<'py>,

@@ -12,9 +12,9 @@ delayed_index! {
     /// An exact min-heap of `(deliver_at_ms, ledger_id, entry_id)`, ordered by all three.
     ///
     /// Any three int64 are valid. Duplicates are separate messages. The structure is a ladder queue, not a binary heap:
-    /// from its addition to its removal, a message is moved O(1) times (amortised) and sorted in cache once. A message
-    /// takes 8 to 9 bytes after bulk adds. `contains` and `remove` are O(n). The order is that of Apache Pulsar's
-    /// `TripleLongPriorityQueue`.
+    /// from its addition until it is popped, a message is moved O(1) times (amortised) and sorted in cache once. A
+    /// message takes 8 to 9 bytes after bulk adds. `contains` and `remove` are O(n). The order is that of Apache
+    /// Pulsar's `TripleLongPriorityQueue`.
     ///
     /// Examples
     /// --------

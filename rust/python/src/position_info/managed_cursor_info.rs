@@ -64,9 +64,9 @@ impl ManagedCursorInfo {
 
     /// Decode a value of the metadata store, with or without the header of compressed values.
     ///
-    /// Raises `CorruptStateError` with the offset at which reading stopped. For an error in a compressed message, this
-    /// is an offset in the decompressed message. Raises `LimitError` if the message or the result would take more than
-    /// `max_bytes`.
+    /// Raises `CorruptStateError` with the offset at which reading stopped. If the message was decompressed before the
+    /// error, the offset is in the decompressed message. Raises `LimitError` if the message or the result would take
+    /// more than `max_bytes`.
     #[classmethod]
     #[pyo3(
         signature = (data, *, max_bytes=Int(67_108_864)),
