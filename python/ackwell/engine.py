@@ -84,6 +84,6 @@ def native_engine() -> Engine:
 def engine_named(name: str) -> Engine:
     """Return the engine whose module has this name.
 
-    ackwell's objects call this function when they are copied or unpickled.
+    A cursor calls this function when it is copied or unpickled.
     """
     return cast("Engine", import_module(name))

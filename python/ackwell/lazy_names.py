@@ -18,8 +18,9 @@ def lazy_names(
     """Return the functions `__getattr__` and `__dir__` for a package whose names are in other modules.
 
     `homes` maps each name to its module; `.name` is a module of the package. `__getattr__` loads the module
-    at the first use of a name. If `check` is given, `__getattr__` calls it at each use of a name; `check`
-    raises an error if an extra is missing. `__dir__` lists the names in `homes` and in `names`.
+    at the first use of a name. Without `check`, later uses of the name do not call `__getattr__`. With
+    `check`, each use calls `__getattr__`, which first calls `check` with the name; `check` raises an error if
+    an extra is missing. `__dir__` lists the names in `homes` and in `names`.
 
     >>> load, names = lazy_names("ackwell", {"Cursor": ".cursor"})
     >>> load("Cursor").__name__, names()

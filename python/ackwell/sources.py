@@ -147,8 +147,8 @@ def is_cursor_info(data: bytes) -> bool:
 def wrong_kind(found: SourceKind, *expected: SourceKind, detail: str = "") -> str:
     """Return the error message for a file of the kind `found` if one of the kinds `expected` was expected.
 
-    The message names the command that reads files of the kind `found`. If this kind was expected, the
-    message states that the file is damaged or incomplete.
+    The message names the command that reads files of the kind `found`, if there is one. If this kind was
+    expected, the message states that the file is damaged or incomplete.
 
     >>> wrong_kind(SourceKind.EVENTS, SourceKind.PLAN)
     'recorded events, not a plan of `ackwell rescue plan`; `ackwell replay` reads them'

@@ -339,8 +339,8 @@ class Acknowledgments:
         unacked = self.unacked_bits(position)
         before = value[0] if value is not None else 0
         # While no message of the batch is acknowledged, the batch size is stored only in the pending entry.
-        # The client may have sent a wrong batch size. So at least one message remains, because no other event
-        # would deliver the other messages.
+        # The client may have sent a wrong batch size. At least one message must remain, because no other
+        # event would deliver the other messages.
         remaining = unacked.bit_count() if unacked >= 0 else max(before - held.acked_bits.bit_count(), 1)
         self._lower(position, remaining, owner, unblocks=state.settings.transaction_part_unblocks)
 

@@ -169,10 +169,8 @@ class Consumers(EqualByState):
     def count(self, consumer: Consumer, messages: int) -> None:
         """Count messages that are delivered to a consumer.
 
-        The permits of the consumer decrease by `messages`. Its number of unacknowledged messages increases by
-        `messages`.
-
-        The entries of these messages are added by `deliver_many`.
+        The permits of the consumer decrease by `messages`, and its number of unacknowledged messages
+        increases by `messages`. The entries of these messages are added by `deliver_many`.
         """
         consumer.permits -= messages
         self._grow(consumer, messages)
@@ -217,8 +215,8 @@ class Consumers(EqualByState):
     def pending(self, consumer: Consumer) -> dict[Position, PendingAck]:
         """Return the pending entries of a consumer.
 
-        Each entry has the number of messages that a broker reports. This is the number of unacknowledged
-        messages, or the batch size if `partial_ack_lowers_pending` is off.
+        Each entry has the number of messages that a broker reports. This is the number of remaining messages,
+        or the batch size if `partial_ack_lowers_pending` is off.
         """
         pending = {Position(*position): value for position, value in consumer.pending.items()}
         for position, batch_size in consumer.as_delivered.items():
@@ -321,7 +319,7 @@ class Consumers(EqualByState):
         *,
         unblocks: bool,
     ) -> None:
-        """Lower the number of remaining messages of each of many pending entries.
+        """Lower the numbers of remaining messages of many pending entries.
 
         `remaining` has the new number for each entry. Each new number is at least 1.
         """

@@ -27,8 +27,8 @@ class CursorMoves:
     def seek(self, position: Position, ack_set: tuple[int, ...]) -> None:
         """Move the cursor so that the given position is read next.
 
-        An ack set selects the messages of the entry at this position that are unacknowledged: those whose bit
-        is set.
+        An ack set selects the messages of the entry at this position that become unacknowledged: those whose
+        bit is set.
         """
         # The reset also drops the redelivery counts, because the cursor saves them.
         self._state.cursor.reset(*position, ack_set)
@@ -86,9 +86,9 @@ class CursorMoves:
         return cleared
 
     def _unacknowledged(self, count: int) -> Position | None:
-        """Return the last of the first `count` unacknowledged entries.
+        """Return the last of the first `count` unacknowledged entries, or of all if there are fewer.
 
-        Return None if all entries are acknowledged.
+        Return None if all entries are acknowledged, or if `count` is 0.
         """
         import numpy as np
 

@@ -40,7 +40,8 @@ class Delivery(NamedTuple):
     redelivery_counts: Int64s | None
     """The redelivery count of each entry; `None` if no entry of the subscription has one."""
     ack_sets: Mapping[Position, tuple[int, ...]]
-    """Position of each partly acknowledged batch → its ack set as words: bit set = unacknowledged message."""
+    """Position of each partly acknowledged or partly held batch → its ack set as words: bit set = neither
+    acknowledged nor held by a transaction."""
     epoch: int
     """The epoch of the consumer at the delivery (see `Subscription.redeliver`)."""
     lost_counts: LostCounts
@@ -51,9 +52,10 @@ class Dispatcher:
     """Delivers queued and unread entries to the consumers that the policy chooses.
 
     If no consumer gets an entry, the entry stays unread or in the replay queue. Dispatch skips no unread
-    entry: if an entry is offered while an earlier entry is unread, the offered entry stays unread. There is
-    one exception: on Key_Shared, an unread entry that must wait moves to the queue, so that entries of other
-    keys can pass it.
+    entry: if an entry is offered while an earlier entry is unread, the offered entry stays unread. There are
+    two exceptions. On Key_Shared, an unread entry that must wait moves to the queue, so that entries of other
+    keys can pass it. On Shared, such an entry moves to the queue if it is a suspect, or if it is dispatched
+    in a broker's read (see `reads`).
 
     With order per key, an entry waits while an earlier entry of its hash waits. Three places check this: the
     choice of positions from the queue, the dispatch of a single entry, and the dispatch of many entries at
@@ -160,8 +162,8 @@ class Dispatcher:
     def dispatch_many(self, entries: Entries, now_ms: int) -> list[Delivery]:
         """Dispatch many entries; return the deliveries.
 
-        If no new entry is a special case (see `_must_dispatch_singly`), the policy decides on all of them at
-        once.
+        If no new entry can be a special case (see `_must_dispatch_singly`), the policy can decide on many new
+        entries at once.
         """
         state = self._state
         again, new = entries.split(state.unread.position)
@@ -391,8 +393,9 @@ class Dispatcher:
         policy.read = None
 
     def _whole_reads(self, entries: Entries) -> tuple[int, Owners]:
-        """Choose the owners of entries, one whole read after the other. Stop when an entry must wait.
+        """Choose the owners of entries, one whole read after the other.
 
+        Stops after a read in which an entry has no owner, or before a read that needs single decisions.
         Returns the number of entries that were decided, and the owner of each entry; -1 means no owner. The
         counters of the consumers already include the messages of the decided entries. Decided entries without
         an owner are in the queue.

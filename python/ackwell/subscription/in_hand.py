@@ -54,7 +54,8 @@ class DeliveryTracker:
 
     An acknowledgment costs nothing, because a later scan drops the entries that are no longer pending. An
     entry is *late* if its ack timeout ended and the consumer may still work on it. Each operation is
-    amortised O(1). The exceptions are `positions`, `drop_removed`, and `finish` while an entry is late.
+    amortised O(1) for each entry, except `positions` and `drop_removed`, and except `deliver` and `finish`
+    while an entry is late.
     """
 
     __hash__ = None  # type: ignore[assignment]
@@ -169,9 +170,10 @@ class DeliveryTracker:
     def _scan(self, pending: PendingAcks, limit: int) -> list[Position]:
         """Return the first pending entries of `_order`, at most `limit`.
 
-        Each late entry before them takes one of the `limit` places, unless it is dropped. All other entries
-        that are not pending are dropped. A late entry is dropped if the consumer has finished an entry that
-        was delivered after it, because the consumer then no longer works on the late entry.
+        Each late entry that the scan reaches takes one of the `limit` places, unless it is dropped. All other
+        entries that the scan reaches are dropped if they are not pending. A late entry is dropped if the
+        consumer has finished an entry that was delivered after it, because the consumer then no longer works
+        on the late entry.
         """
         found: list[Position] = []
         late: list[Position] = []
@@ -237,7 +239,7 @@ def count_tries(state: State, consumer: Consumer) -> None:
 
 
 def encode_in_hand(state: State) -> bytes:
-    """Encode the entries in hand, and the suspects that are not in hand. Without entries, return no bytes."""
+    """Encode the entries in hand, and the suspects that are not in hand; no bytes if there are none."""
     if not state.consumers.reporting and not state.counts.suspecting:
         return b""
     held = {position for consumer in state.consumers for position in in_hand_of(state, consumer)}

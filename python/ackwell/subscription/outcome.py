@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @final
 class NonDelivery(Enum):
-    """The reason why no consumer gets an entry now. The value is a description for messages."""
+    """The reason why no consumer gets an entry now. The value is a text that describes the reason."""
 
     NO_CONSUMER = "no consumer is connected, or none owns the hash"
     NO_PERMITS = "no consumer that may get it has permits"

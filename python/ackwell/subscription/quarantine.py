@@ -140,8 +140,8 @@ class Quarantine:
     def _is_free(self, consumer: Consumer, sticky_key_hash: int) -> bool:
         """Return whether a consumer has permits and no pending entries.
 
-        Entries in their back-off do not count. Return False, too, if another consumer still has pending
-        entries of the hash.
+        Entries in their back-off do not count. Return False, too, if the hash drains and another consumer has
+        pending entries of the hash.
         """
         state = self._state
         if not _requests(consumer):

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class Redelivery:
     """Queues entries for redelivery: when a consumer is lost or returns them, or when a wait ends.
 
-    The wait is a back-off, an ack timeout, or the time until the delivery time.
+    The wait is a back-off, an ack timeout, or the time until the delivery time. On Exclusive and Failover,
+    the entries become unread instead.
     """
 
     def __init__(self, state: State) -> None:

@@ -133,7 +133,7 @@ class RedeliveryCounts:
         return self.suspecting and self._suspects.contains(ledger_id, entry_id)
 
     def clear_suspicion(self, ledger_id: int, entry_id: int) -> None:
-        """Remove an entry from the suspects: its consumer returned it, so the entry crashed no consumer."""
+        """Remove an entry from the suspects, for example because its consumer returned it without a crash."""
         if self.suspecting:
             self._suspects.remove(ledger_id, entry_id)
             self.suspecting = self._suspects.cardinality > 0

@@ -78,8 +78,8 @@ def restore_carried(state: State) -> bytes:
     """Restore the state of a subscription from its cursor; return the unknown fields of other programs.
 
     The restored state consists of the redelivery counts, the suspects and the open transactions. Each later
-    save of the cursor includes this state. Raises `CorruptStateError` for a state that a subscription cannot
-    have saved.
+    save of the cursor includes their current values. Raises `CorruptStateError` for a state that a
+    subscription cannot have saved.
     """
     cursor, carried = state.cursor, state.cursor.carried
     counts = carried.counts(cursor.is_acked)

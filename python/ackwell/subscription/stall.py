@@ -35,8 +35,8 @@ def stall(
     """Return the reason why no unread entry is read; `None` if reading may continue. O(consumers).
 
     `waiting` is the number of entries that wait for their key. `ranges` is the number of ranges of
-    acknowledged entries in the cursor. `fixed_delay` is true if all delays are equal (see
-    `DelayedMessages.waits_for_fixed_delay`). An entry that is read later is then also due later.
+    acknowledged entries in the cursor. `fixed_delay` is true if many messages wait and all have the same
+    delay (see `DelayedMessages.waits_for_fixed_delay`). An entry that is read later is then also due later.
     """
     reason = policy.stall(new=True)
     if reason is not None:
@@ -52,7 +52,7 @@ def stall(
 
 
 def _look_ahead(settings: SubscriptionSettings, consumers: int) -> int:
-    """Return the maximum of `waiting`: reading stops when this number of entries wait for their key."""
+    """Return the limit of `waiting`: reading stops if at least this number of entries wait for their key."""
     limits = []
     if settings.look_ahead_per_consumer:
         limits.append(settings.look_ahead_per_consumer * consumers)

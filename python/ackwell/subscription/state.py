@@ -241,7 +241,7 @@ class State:
     def _held_waiting(self) -> dict[Position, int]:
         """Return the held entries that waited for redelivery, as a map from position to hash.
 
-        Open transactions hold all messages of each of these entries.
+        Open transactions hold all unacknowledged messages of each of these entries.
         """
         return {
             position: sticky_key_hash

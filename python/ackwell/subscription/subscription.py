@@ -420,9 +420,9 @@ ActiveChange(consumer='a', active=True)])
         """Deliver many entries, given as int64 arrays of equal length in the order of `next_reads`.
 
         The decisions are those of `dispatch` for each entry. The result has only the entries that a consumer
-        gets now. If no new entry is a special case, such as a delayed one, the consumers of all are chosen at
-        once. If the tracker of delayed messages is full, the remaining entries are not dispatched; pass them
-        again later.
+        gets now. If no new entry can be a special case, such as a delayed entry, the consumers of many new
+        entries can be chosen at once, which is faster. If the tracker of delayed messages is full, the
+        remaining entries are not dispatched; pass them again later.
         """
         now_ms = arguments.time_ms("now_ms", now_ms)
         entries = Entries.of(ledger_ids, entry_ids, batch_sizes, sticky_key_hashes, deliver_at_ms)
@@ -464,8 +464,8 @@ ActiveChange(consumer='a', active=True)])
         """Return the entries that a consumer has in hand; an empty list if it does not report them.
 
         With `LostCounts.IN_HAND`, the redelivery counts of these entries increase by one if the consumer is
-        lost. If the process dies, the counts of the entries that were in hand at the last save increase by
-        one. O(entries in hand).
+        lost. If the process dies, `load` does the same for the entries that were in hand at the last save.
+        O(entries in hand).
 
         >>> from ackwell import Ledgers, Subscription
         >>> jobs = Subscription("Shared", Ledgers({3: 10}))
@@ -546,7 +546,7 @@ ActiveChange(consumer='a', active=True)])
         """Acknowledge an entry, or with an `ack_set` part of a batch; return whether this changed anything.
 
         The rules are those of the broker. The message may be pending at a consumer other than the given one.
-        `None` means that no consumer acknowledges the message. Nothing changes if the message is already
+        Pass `None` to acknowledge it without a consumer. Nothing changes if the message is already
         acknowledged, if its ledger is unknown or trimmed, or if its entry id is past the end of a closed
         ledger. A position after the topic's last entry raises `ProtocolError`; a broker answers success and
         ignores the acknowledgment. `ack_set` has 64-bit words, least significant bit first; a set bit means
@@ -939,7 +939,7 @@ ActiveChange(consumer='a', active=True)])
     def _update_oldest_hole(self, now_ms: int) -> None:
         """Record the first unacknowledged entry.
 
-        If another entry was recorded before, also record `now_ms` as the time of the change.
+        If this changes the recorded entry, also record `now_ms` as the time of the change.
         """
         hole = self._first_unacknowledged()
         if hole != self._oldest_hole:
@@ -953,7 +953,7 @@ ActiveChange(consumer='a', active=True)])
         return position if ledgers.contains(*position) else None
 
     def _no_hash(self) -> int:
-        """Return 0, the hash if a call has none; raise `ValueError` on Key_Shared, which needs a hash."""
+        """Return 0, the hash of a call without one; raise `ValueError` on Key_Shared, which needs a hash."""
         if self._state.policy.by_key:
             raise ValueError(
                 "Key_Shared chooses the consumer by the hash of the key: "

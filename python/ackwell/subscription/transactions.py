@@ -134,10 +134,10 @@ class Transactions(EqualByState):
     def check(self, position: Position, acked_bits: int) -> None:
         """Raise `ProtocolError` if an acknowledgment in a transaction conflicts with earlier ones.
 
-        `acked_bits` are the acknowledged messages of the entry. The acknowledgment conflicts if an open
-        transaction, even the same one, already holds any of these messages. It also conflicts if any of these
-        messages was acknowledged without a transaction. As in the broker, `WHOLE` conflicts even with a
-        transaction that holds no message of the entry but lists the entry.
+        `acked_bits` are the messages of the entry that the new acknowledgment includes. It conflicts if an
+        open transaction, even the same one, already holds any of these messages. It also conflicts if any of
+        these messages was acknowledged without a transaction or by a commit. As in the broker, `WHOLE`
+        conflicts even with a transaction that holds no message of the entry but lists the entry.
         """
         if position in self._bits:
             for transaction, content in self.open.items():
