@@ -213,10 +213,10 @@ class AsyncBroker:
         The broker pings each client. When the answer to a ping arrives, the broker has handled all commands
         that the client sent before the answer. If delivered messages are unacknowledged, `settle` also waits
         `ack_grouping_ms` (`ackGroupingTimeMs`), because a client may collect acknowledgments for this time
-        before it sends them. Set it to 0 if the client sends acknowledgments at once, or if the test
-        has acknowledged nothing since the last `settle`. A Failover subscription does not deliver messages
-        for some time after its active consumer changed. Unless the clock is frozen, `settle` waits for the
-        end of this time. Raises `TimeoutError` after `timeout_s` seconds.
+        before it sends them. Use 0 if the client sends acknowledgments at once, or if the test has
+        acknowledged nothing since the last `settle`. After a change of its active consumer, a Failover
+        subscription delivers no messages for some time. Unless the clock is frozen, `settle` also waits for
+        the end of this time. Raises `TimeoutError` after `timeout_s` seconds.
         """
         try:
             await asyncio.wait_for(self._wait_until_settled(ack_grouping_ms), timeout_s)
@@ -255,9 +255,9 @@ class AsyncBroker:
 
         Without `messages`, all unacknowledged entries of the consumer are redelivered. In this case, and on
         Exclusive and Failover subscriptions, the broker closes the consumer. The method returns after the
-        client has subscribed again. When its consumer is closed, the client drops the unread messages in its
-        queue. Otherwise, it would receive these messages twice. Raises `KeyError` if no consumer has this
-        name. If `subscription` is given, only the consumers of this subscription are searched.
+        client has subscribed again. The close makes the client drop the unread messages in its queue.
+        Without the close, the client would receive these messages twice. Raises `KeyError` if no consumer has
+        this name. If `subscription` is given, only the consumers of this subscription are searched.
         """
         taken = await tester.take_back(self.state, consumer, messages, subscription)
         # When the answer to its subscribe command arrives, a client drops its unread messages.

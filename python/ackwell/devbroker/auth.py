@@ -55,7 +55,7 @@ class Service:
     def authorize(self, role: str | None, topic: TopicName, action: str | None = None) -> None:
         """Raise `CommandRefusedError` if a role may not perform an action on a topic.
 
-        The action is `produce` or `consume`. Without an action, a permission for one of them suffices.
+        The action is `produce` or `consume`. Without an action, a permission for any action suffices.
         """
         is_permitted = self.authorize_by is None or self.authorize_by(role, topic.in_namespace)
         if not is_permitted or (self.permits is not None and not self.permits(role, topic, action)):

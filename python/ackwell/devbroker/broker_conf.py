@@ -89,7 +89,7 @@ def credentials_of(
 def values_of(assignments: Iterable[str]) -> dict[str, str]:
     """Return a map from the names to the values of settings `name=value`.
 
-    If a name occurs more than once, its last value applies.
+    Empty values are ignored. If a name occurs more than once, its last value applies.
     """
     split = (each.partition("=") for each in assignments)
     return {name.strip(): value.strip() for name, _, value in split if value.strip()}

@@ -147,7 +147,10 @@ class BrokerState:
         return topic
 
     def _creates_topics(self, name: TopicName) -> tuple[bool, int]:
-        """Return whether a command creates the missing topic `name`, and its number of partitions."""
+        """Return whether a command creates the missing topic `name`, and its number of partitions.
+
+        The number is 0 for a topic without partitions.
+        """
         policy = self.shared.policy(name, AUTO_TOPICS)
         if policy is None:
             return self.settings.auto_create_topics, self.settings.auto_create_partitions
@@ -308,7 +311,9 @@ class BrokerState:
     def put_schema(self, name: TopicName, schema: Any) -> bytes | None:
         """Add a schema to a topic and return its version; None for the type AUTO_CONSUME.
 
-        Raises `CommandRefusedError` if the schema is invalid, or not compatible with the schema of the topic.
+        Raises `CommandRefusedError` if the definition is invalid, if the topic has schemas of another type,
+        or if the compatibility strategy of the topic does not accept the schema. Raises `FrameError` if the
+        name, the type or the data is missing.
         """
         return self.schemas.put(str(name.partitioned), schema, self.strategy_of(name))
 

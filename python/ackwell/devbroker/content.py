@@ -94,7 +94,7 @@ class TopicContent:
     def last_message(self, *, compacted: bool = False) -> Position:
         """Return the position of the last message; -1:-1 if the topic has no message.
 
-        With `compacted`, return the last message of the compacted view.
+        With `compacted`, return the position of the last message in the compacted view.
         """
         position = self.log.last_position
         while position.entry_id >= 0 and (

@@ -71,6 +71,7 @@ class CursorWrites:
         """Write the cursor now if the rate limit permits it; otherwise schedule a write.
 
         `whole` is true if any entry was acknowledged as a whole, and false if only parts of batches were
+        acknowledged. If `whole` is false, do nothing unless an entry after the mark-delete position is
         acknowledged.
         """
         if not whole and not len(self._cursor.individually_deleted):

@@ -59,9 +59,10 @@ def _names(name: str) -> tuple[str, ...]:
 class Faults:
     """The faults that tests inject. At the start there are none.
 
-    A fault has a probability from 0 to 1. Its scope is one topic, subscription, producer or consumer, or all
-    of them. With `next`, the fault happens at most this number of times. A second call of a method with the
-    same scope replaces the first fault. The probability 0 removes the fault.
+    A fault has a probability from 0 to 1. Its scope is one topic, subscription, producer or consumer, or a
+    combination, such as a topic and a subscription. Without names, the fault applies to all. With `next`, the
+    fault happens at most this number of times. A second call of a method with the same scope replaces the
+    first fault. The probability 0 removes the fault.
 
     >>> faults = Faults()
     >>> faults.seed(7)
@@ -195,7 +196,7 @@ class Faults:
     def unused(self) -> list[str]:
         """The injected faults whose scope had no event so far, such as `lose_acks for orders`.
 
-        The usual reason is that the scope contains a misspelt topic, subscription or consumer.
+        The usual reason is that the scope contains a misspelt topic, subscription, producer or consumer.
         """
         return [
             " ".join([name, *(["for", *filter(None, rule.scope)] if any(rule.scope) else [])])

@@ -2,7 +2,7 @@
 
 | source | contains | lacks |
 |---|---|---|
-| `stats-internal` (and `stats`); a folder of `ackwell collect` | ledgers, holes | ack sets, delays |
+| `stats-internal`, also with `stats`; a folder of `ackwell collect` | ledgers, holes | ack sets, delays |
 | the same with a `cursor` from a broker's memory | also ack sets | delays |
 | a recording (`ackwell record`) | recorded events, payloads if recorded | unrecorded events |
 | cursor bytes; a store of ackwell | holes, ack sets | names, the length of ledgers |

@@ -93,8 +93,8 @@ def _read(
 ) -> tuple[list[tuple[int, int]], list[LogEntry]] | None:
     """Return the next positions to deliver, and the entries at these positions.
 
-    The positions end before the first entry of an open transaction. If some of these entries are never
-    delivered, acknowledge them and return None. The caller then calls this function again.
+    The positions end before the first entry of an open transaction. If some of the read entries are never
+    delivered, acknowledge those entries and return None. The caller then calls this function again.
     """
     content = source.content
     ledger_ids, entry_ids = source.subscription.next_reads_many(limit, content.clock.now_ms())

@@ -80,7 +80,7 @@ class SharedState:
         return number
 
     def policy(self, topic: TopicName, policy: NamespacePolicy) -> Any:
-        """Return a topic's value of a policy. If the topic has none, return its namespace's value or None."""
+        """Return the value of a policy for a topic, or else for its namespace. None if neither has one."""
         of_topic, of_namespace = self.stored(topic, policy)
         return of_namespace if of_topic is None else of_topic
 
@@ -107,7 +107,7 @@ class SharedState:
             )
 
     def deduplicates(self, name: TopicName) -> bool:
-        """Return whether deduplication is enabled for a topic. It drops messages that are already stored."""
+        """Return whether the broker deduplicates a topic: it drops messages that are already stored."""
         policy = self.policy(name, DEDUPLICATION)
         return self.settings.deduplication if policy is None else bool(policy)
 
@@ -178,7 +178,7 @@ class SharedState:
         self.clock.call_at(max(at_ms, self.clock.now_ms() + 1), run)
 
     def run_woken(self) -> None:
-        """Deliver to each subscription in the run queue, save all changes, and send the queued frames."""
+        """Deliver for all subscriptions in the run queue, save all changes, and send the queued frames."""
         if self._running:
             return
         self._running = True

@@ -167,8 +167,8 @@ class TopicSubscription:
     def backlog_bytes(self) -> int:
         """The size in bytes of all entries after the mark-delete position, as Pulsar estimates it.
 
-        The size of the entries in the ledger of the mark-delete position is an estimate: their number times
-        the mean size of an entry in this ledger.
+        In the ledger of the mark-delete position, the size is an estimate: the number of entries after this
+        position times the mean size of the ledger's entries.
         """
         ledger_id, entry_id = self.cursor.mark_delete_position
         log = self.content.log
@@ -380,7 +380,8 @@ class TopicSubscription:
     ) -> list[tuple[int, int]]:
         """Return the positions of those `entries` that are never delivered.
 
-        These entries are markers, and entries of aborted transactions.
+        These entries are markers, entries of aborted transactions, and entries whose transaction was not open
+        when they were published.
         """
         content = self.content
         if not content.transactions.seen:

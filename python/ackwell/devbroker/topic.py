@@ -162,7 +162,8 @@ class Topic:
     def load(self, described: LoadedTopic) -> None:
         """Add the loaded subscriptions to the topic. If the loaded topic was terminated, terminate the topic.
 
-        The caller has already added the loaded entries to the log of the topic.
+        The caller has already added the loaded entries to the log of the topic. If the broker has a file,
+        write these entries to the file.
         """
         log, file = self.content.log, self.content.file
         self.content.shared.memory_bytes += log.held_bytes
@@ -213,7 +214,7 @@ class Topic:
     def after_restart(cls, before: Topic, survivors: dict[str, SurvivingState]) -> Topic:
         """Return the topic as it is after a restart. The log of this topic has a new open ledger.
 
-        `survivors` maps the name of each subscription to the part of its state that survives the restart.
+        `survivors` maps the name of each durable subscription to its surviving state.
         """
         content = before.content
         ledgers = {ledger_id: entries for ledger_id, entries in content.log.entries.items() if len(entries)}

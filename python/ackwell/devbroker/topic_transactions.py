@@ -85,7 +85,10 @@ class TopicTransactions:
         return len(self._aborted)
 
     def first_entry(self, txn: TransactionId) -> Position | None:
-        """Return the first entry that an open transaction published to the topic. None if there is none."""
+        """Return the position of the first entry that an open transaction published to the topic.
+
+        None if there is none.
+        """
         return self._first.get(txn)
 
     def is_aborted(self, txn: TransactionId) -> bool:
@@ -97,7 +100,8 @@ class TopicTransactions:
 
         An entry of an aborted transaction is not delivered if its message metadata contains the id of the
         transaction. If only the `CommandSend` contained the id, the entry is delivered after the abort. A
-        Pulsar broker does the same.
+        Pulsar broker does the same. An entry of any other transaction is not delivered if the transaction was
+        not open when the entry was published.
         """
         if entry.transaction in self._aborted:
             return bool(read_metadata(entry.data).HasField("txnid_most_bits"))

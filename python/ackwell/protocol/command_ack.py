@@ -76,7 +76,7 @@ class TransactionId(NamedTuple):
 class MessageId:
     """One message id of an acknowledgment.
 
-    It has the position of an entry. For a batch, `ack_set` has the messages that stay unacknowledged.
+    It has the position of an entry. If only a part of a batch is acknowledged, it also has an ack set.
 
     `ack_set` contains signed 64-bit words. Batch index 0 is the least significant bit of the first word. A
     set bit is a message that stays unacknowledged. Without words, the whole entry is acknowledged. For a

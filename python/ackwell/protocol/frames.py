@@ -141,7 +141,7 @@ class FrameReader:
 
     @property
     def unfinished_sizes(self) -> FrameSizes | None:
-        """The two sizes at the start of the incomplete frame; None if they have not arrived."""
+        """The sizes of the incomplete frame and of its command; None if they have not arrived."""
         if len(self._rest) < 8:
             return None
         size, command_bytes = unpack_from(self._rest)
@@ -184,7 +184,7 @@ def frame(command: bytes, payload: bytes = b"") -> bytes:
 
 
 def encode(type: int, message: Any) -> bytes:  # noqa: A002  # the name of the field
-    """Encode a command as a `BaseCommand`. The message is in the field whose number is the type."""
+    """Encode a command as a `BaseCommand`: its type, and its message in the field with the type's number."""
     body: bytes = message.SerializeToString()
     return b"".join((b"\x08", varint(type), varint(type << 3 | _BYTES), varint(len(body)), body))
 

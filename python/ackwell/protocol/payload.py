@@ -89,7 +89,7 @@ def uncompressed(payload: Payload, max_bytes: int = MAX_MESSAGE_BYTES) -> bytes:
 
 
 def _end(data: bytes, at: int) -> int:
-    """Return the offset at which a part of an entry ends. Its size is at the offset `at`, before the part."""
+    """Return the offset at which a part of an entry ends. The part's size is at `at`, before the part."""
     end = at + 4 + int.from_bytes(data[at : at + 4])
     if end > len(data):
         raise FrameError(f"an entry of {len(data)} bytes ends inside its metadata")

@@ -47,7 +47,7 @@ log = logging.getLogger("ackwell.recording")
 
 
 class EntryPayload(NamedTuple):
-    """The position and the bytes of an entry. They become one line of the payload file."""
+    """The topic, the position and the bytes of an entry. They become one line of the payload file."""
 
     topic: str
     position: tuple[int, int]

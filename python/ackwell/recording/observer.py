@@ -143,8 +143,8 @@ class ConnectionObserver:
     def broker_back(self) -> None:
         """Record a gap if subscriptions were opened on the broker over earlier connections.
 
-        These connections are closed now. So the proxy had no connection to the broker for some time, in
-        which the broker may have restarted.
+        These connections are closed now. So the proxy had no connection to the broker for some time, and the
+        broker may have restarted in this time.
         """
         if self.upstream.opened:
             self._recording.record_gap("whether the broker restarted while no connection to it existed")

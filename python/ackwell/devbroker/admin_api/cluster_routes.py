@@ -159,7 +159,7 @@ def delete_dynamic_configuration(request: Request) -> RawAnswer:
 
 
 def backlog_quota_check(request: Request) -> RawAnswer:
-    """Check the backlog quotas of all topics now. Apply the policy of each exceeded quota."""
+    """Check the backlog quotas of all topics now. If a topic exceeds a quota, apply the quota's policy."""
     request.state.check_backlog_quotas()
     return NO_CONTENT
 

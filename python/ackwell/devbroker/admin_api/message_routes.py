@@ -1,4 +1,7 @@
-"""Requests for single messages. A request selects a message by its position, time, or number in the topic."""
+"""Requests for single messages.
+
+A request selects a message by its position, its publish time, or its number in the topic or subscription.
+"""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def _store(request: Request, key: str, value: Any) -> None:
 def _key(request: Request, policy: NamespacePolicy) -> str:
     """Return the key under which a policy is stored.
 
-    If the dev broker does not apply the policy, a header of the answer reports this.
+    If the dev broker does not apply the policy, add the header `STORED_ONLY` to the answer.
     """
     if not policy.enforced:
         request.notes |= STORED_ONLY
