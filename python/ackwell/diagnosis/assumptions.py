@@ -1,7 +1,7 @@
 """Widen the bounds of a prediction, so that they hold for every value of the unknown settings.
 
-The settings are unknown in two cases: the token for the broker has no superuser rights, or the source is a
-file with the broker's statistics. A prediction with the default settings may then be too high or too low.
+The settings are unknown if the token for the broker has no superuser rights, or if the source is a file that
+does not contain them. A prediction with the default settings may then be too high or too low.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def over_assumed(
 ) -> WidenedPredictions:
     """Return `losses` with bounds that hold for all values of the assumed settings.
 
-    For each restart, this makes at most 20 predictions. If the result depends on the maximum number of saved
+    For each restart, this makes at most 22 predictions. If the result depends on the maximum number of saved
     ranges, a binary search makes further predictions. It finds the smallest maximum with which no range is
     lost.
     """
@@ -112,8 +112,8 @@ def _variants(
 
     The loss for any other values is between the losses for the variants. Each variant is `(names, settings)`.
     If `names` has one name, the variant changes only this setting, or the rules of the version. If `names` is
-    empty, the variant changes all assumed settings at once: to the values with the greatest loss, or to the
-    values with the least loss.
+    empty, the variant changes everything that is assumed at once: to the values and rules with the greatest
+    loss, or to those with the least loss.
     """
     names = [name for name in _EXTREMES if name in assumed]
     for name in names:
@@ -128,9 +128,9 @@ def _variants(
 
 
 def _rules(settings: BrokerSettings, *, worst: bool) -> BrokerSettings:
-    """Replace the rules that depend on the version by the rules with the greatest loss of acknowledgments.
+    """Return the settings with the version rules that lead to the greatest loss of acknowledgments.
 
-    If `worst` is false, use the rules with the least loss instead.
+    If `worst` is false, use the version rules that lead to the least loss.
     """
     return replace(
         settings,
@@ -159,7 +159,7 @@ def _condition(
     predict: Predict,
     assumed: Collection[str],
 ) -> str:
-    """Return a text about an assumed setting: its default, and the values that would reduce the loss."""
+    """Return a text about an assumed setting: its default, and for limits and times the lossless values."""
     if name == VERSION:
         return "the rules differ between versions (--broker-version)"
     default = closes[0].named()[name]
@@ -182,7 +182,7 @@ def _least_limit(
 ) -> int:
     """Return the smallest value of the setting `RANGE_LIMIT` with which no range is lost.
 
-    If the search would be too long, return a greater value that is sufficient.
+    If the search would be too long, return an upper bound of this value.
     """
     if VERSION in assumed:
         closes = [_rules(each, worst=True) for each in closes]

@@ -440,7 +440,7 @@ def delivery_of(
 
 
 def _without_dispatch(stats: SubscriptionStats) -> str:
-    """Return the code for a subscription that is idle, or whose source does not show its delivery."""
+    """Return the code for an idle subscription, or for one without statistics of its delivery."""
     if stats.overview is not None and stats.overview.backlog_entries:
         return "delivering"
     if _is_idle(stats):
@@ -461,7 +461,7 @@ def _is_idle(stats: SubscriptionStats) -> bool:
 def _is_throttled(facts: DeliveryFacts, before: SubscriptionStats | None) -> bool:
     """Return whether a dispatch rate made the dispatcher wait between two dumps.
 
-    `ackwell rescue hold` also sets a dispatch rate. Return False while this rate is set.
+    A hold of `ackwell rescue` is a dispatch rate, too. Return False during such a hold.
     """
     if before is None or before.dispatch is None or facts.held:
         return False

@@ -1,9 +1,8 @@
 """Compare two states of a cursor: list the entries that are acknowledged in only one of them.
 
 A state is read from persisted bytes of any form, or from the answer of a broker. Only an answer contains the
-number of entries in a ledger. Without an answer, the last entry of a ledger is assumed to be the greatest
-entry that one of the states contains. If the sources are two folders of answers, each subscription is
-compared separately.
+number of entries in a ledger. Without an answer, a ledger is assumed to end at the greatest entry that either
+state contains. If the sources are two folders of answers, each subscription is compared separately.
 """
 
 from __future__ import annotations
@@ -147,7 +146,8 @@ def _newest(
 def _topics(found: Iterable[Name], source: Path) -> list[str]:
     """Return the topics to request from a broker.
 
-    Raises `StatsError` if a name is not a full name, such as `persistent://public/default/orders`.
+    Raises `StatsError` if there is no topic, or if the name of a topic is not a full name, such as
+    `persistent://public/default/orders`.
     """
     topics = sorted({topic for topic, _ in found})
     if not topics or not all("://" in topic for topic in topics):

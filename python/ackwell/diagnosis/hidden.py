@@ -67,7 +67,7 @@ def _is_covered(stats: SubscriptionStats) -> bool:
 
 
 def _backlog_messages(stats: SubscriptionStats) -> int | None:
-    """Return the number of messages in the backlog; None if the number is of an earlier backlog."""
+    """Return the number of messages in the backlog; None if the present backlog was not counted."""
     sizes = stats.batch_sizes
     return sizes.backlog_messages if sizes.backlog_entries == stats.backlog_entries else None
 

@@ -108,7 +108,7 @@ def limit_usage(
 def _range_usages(
     stats: SubscriptionStats, settings: BrokerSettings, later: Sequence[BrokerSettings]
 ) -> Iterator[LimitUsage]:
-    """Yield the usage of the maximum number of ranges in each form that may lose acknowledgments.
+    """Yield the usage of the maximum number of ranges in each form in which acknowledgments may be lost.
 
     In the long-array form, this limit is compared with a number of entries. A close that writes to the
     metadata store uses the ranges form. If the cursor ledger is open, a close writes to the metadata store
@@ -137,7 +137,7 @@ def ledger_list_usage(
 ) -> Iterator[LimitUsage]:
     """Yield how much of `LIST_LIMIT` the topic's ledger list uses when a broker loads the topic.
 
-    Yield nothing if the size of the list is unknown or small.
+    Yield nothing if the list is small, or if neither an upper nor a lower bound of its size is known.
     """
     loads = (each.reader or each for each in (settings, *later))
     sizes = [size for each in loads if (size := ledger_list_bytes(stats, each)) is not None]

@@ -254,10 +254,11 @@ def _sign(stats: SubscriptionStats) -> str:
 
 
 def _switching_ms(before: SubscriptionStats | None, now: SubscriptionStats) -> int | None:
-    """Return the time in ms between two dumps. None if the cursor was written between them.
+    """Return the time in ms between two dumps if the cursor was not written between them.
 
-    The caller has checked that the state of the cursor in `now` is `SwitchingLedger`. If the cursor was not
-    written, the state in `before` is also `SwitchingLedger`.
+    Return None if the cursor was written, if the topic was reloaded, or if a time is unknown. The caller has
+    checked that the state of the cursor in `now` is `SwitchingLedger`. If the cursor was not written, the
+    state in `before` is also `SwitchingLedger`.
     """
     if before is None or before.time_ms is None or now.time_ms is None or not _is_same_ledger(before, now):
         return None

@@ -363,7 +363,10 @@ class _Prediction(NamedTuple):
 def _changes_that_matter(
     stats: SubscriptionStats, loaded: SubscriptionStats, upgrade: BrokerUpgrade
 ) -> tuple[tuple[UpgradeChange, ...], frozenset[UpgradeChange]]:
-    """Return the changes that affect restarts or the delivery, and the changes among them that improve it."""
+    """Return the changes that affect restarts or the delivery, and those that only improve restarts.
+
+    Restarts and the delivery are those after the upgrade.
+    """
     if stats.overview is not None:
         return (), frozenset()
     version = upgrade.target.version

@@ -241,8 +241,8 @@ def check_prediction(predicted: Mapping[str, Any], stats: SubscriptionStats) -> 
     """Compare a prediction (`MoveEffect.to_json`) with the subscription after the move.
 
     Return the result, and sentences with the numbers of entries. Call this soon after the move. If consumers
-    have already acknowledged all returned entries again, the result is `NO` although the move took place.
-    Raises `StatsError` if the prediction is malformed.
+    have already acknowledged all returned entries again, the result is wrongly `NO`, or `PARTLY` if the move
+    also acknowledged entries. Raises `StatsError` if the prediction is malformed.
     """
     from ackwell import PositionRangeSet
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 
 def cursor_columns(fold: Fold, order: Ints) -> Iterator[tuple[Ints, dict[str, Any], dict[int, str]]]:
-    """Yield the cursors of subscriptions as columns, in parts of some MB. `order` has the pairs to yield.
+    """Yield the cursors of subscriptions as columns, in parts of some MB.
 
-    A pair is the number of a (topic, subscription). Pairs without a subscription are skipped. Each part is
-    yielded as three values: its pairs, the columns of their cursors (from `Partials.cursors`), and a map from
-    the row of an invalid subscription to its error.
+    `order` has the pairs to yield, in this order. A pair is the number of a (topic, subscription). Pairs
+    without a subscription are skipped. Each part is yielded as three values: its pairs, the columns of their
+    cursors (from `Partials.cursors`), and a map from the row of an invalid subscription to its error.
     """
     settings, wrong = fold.settings()
     whole_acks = [pair for pair, known in settings.items() if not cursor_settings(known).batch_index_acks]

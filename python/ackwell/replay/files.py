@@ -77,7 +77,7 @@ def _refuse_hidden_lines(paths: list[AnyPath]) -> None:
 
 
 def _refuse_other_kinds(path: AnyPath) -> None:
-    """Raise `EventError` for a file without an event suffix if its content is of another kind."""
+    """Raise `EventError` for a file without an event suffix if its content shows another kind of file."""
     if path.name.endswith(EVENT_SUFFIXES):
         return
     kind = file_kind(path)

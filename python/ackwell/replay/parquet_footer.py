@@ -201,7 +201,7 @@ def _chunk(fields: Fields) -> tuple[str, Chunk] | None:
 def _bound(physical: int | None, value: bytes | None) -> str | int | None:
     """Convert the bytes of a column's least or greatest value to an integer or a text.
 
-    Return None if `value` is None, or if the bytes are not a value of the `physical` type.
+    Return None if `value` is None, if `physical` is another type, or if the bytes do not fit the type.
     """
     if value is None:
         return None

@@ -66,7 +66,7 @@ def find_resets(batches: Batches, resetting: Batches | None = None) -> Resets:
 
     The first pass finds the resets. If a backlog was cleared, a second pass finds the last publish before it.
     Each pass calls `batches`. If `resetting` is given, the first pass calls `resetting` instead of `batches`.
-    `resetting` may yield only the rows of the reset kinds.
+    `resetting` may omit the rows of other kinds.
     """
     found = ResetSearch()
     for columns in (resetting or batches)():

@@ -40,7 +40,8 @@ _ACKS_IN_FLIGHT_MAX: Final = 64
 fill up."""
 
 _WAKE_ATTEMPTS_MAX: Final = 8
-"""`wake` stops after this number of successive attempts without effect on the number of waiting messages."""
+"""`wake` stops after this number of successive attempts that did not reduce the number of waiting
+messages."""
 _PAUSE_S: Final = 0.05
 _ATTACH_ATTEMPTS_MAX: Final = 10
 _REDIRECTS_MAX: Final = 8

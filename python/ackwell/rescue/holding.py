@@ -91,7 +91,7 @@ def release(connection: Connection, journal: str | Path, *, check: Callable[[], 
 
     Raises `RefusedError`, and keeps the journal, in two cases. In the first case, the journal is of another
     cluster. In the second case, the connection has another admin address than the journal, and the
-    subscription is not held there. The address of the connection may then be wrong.
+    subscription is not held at the connection's address. This address may then be wrong.
     """
     journal = local_path(journal)
     found = read_journal(journal)

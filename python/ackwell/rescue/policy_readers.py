@@ -78,12 +78,11 @@ def wait_until_read(
 ) -> Iterator[UnreadPolicies]:
     """Wait until every broker with bundles of the namespaces of `topics` has read their topic policies.
 
-    Yield a namespace when the call begins to wait for it. After `seconds`, yield each namespace whose
-    policies a broker has still not read. Also yield each namespace that cannot be checked. A cluster with one
-    broker is not checked, because after a restart its broker reads all policies before it loads a topic.
-
-    The call does not yield a namespace for a wait of less than a second, because a reader acknowledges the
-    policies 0.1 s after it has read them.
+    Yield a namespace if a broker has not read its policies at the second check, about half a second after the
+    first. The first check is too early for this, because a reader acknowledges the policies 0.1 s after it
+    has read them. After `seconds`, yield each namespace whose policies a broker has still not read. Also
+    yield each namespace that cannot be checked. A cluster with one broker is not checked, because after a
+    restart its broker reads all policies before it loads a topic.
     """
     left = sorted({TopicName.parse(topic).in_namespace for topic in topics})
     if not left or len(admin.brokers()) == 1:

@@ -53,7 +53,7 @@ class ReadPlan(NamedTuple):
 def plain_files(events: DataFrame) -> tuple[list[str], str]:
     """Return the Parquet files whose rows are exactly those of a DataFrame.
 
-    If a DataFrame does not have such files, return the reason.
+    If there are no such files, return an empty list and the reason.
 
     The plan of the DataFrame must be one relation of Parquet files in a plain index, without further nodes. A
     Delta table has another kind of index. The function parses the plan that `explain` prints, because Spark
@@ -132,9 +132,9 @@ def _survey_file(path: str) -> _Found:
 
 
 def _difference(fields: Fields, expected: dict[str, DataType]) -> str:
-    """Return a text about the first column of a file that differs from the column of the DataFrame.
+    """Return a text about the first difference between the columns of a file and of the DataFrame.
 
-    Return an empty text if there is none. Names may differ in case.
+    Return an empty text if there is no difference. The case of names does not matter.
     """
     own = {name.lower(): kind for name, kind in fields.items()}
     wanted = {name.lower(): kind for name, kind in expected.items()}
