@@ -598,7 +598,7 @@ class Admin:
     def _pauses_namespace(self, path: str) -> Any:
         """Return the `PAUSES` policy of the namespace.
 
-        The request for the policy of a topic with `?applied=true` does not return it (seen on 4.2.4).
+        A broker leaves it out if a client requests the applied policy of a topic (seen on 4.2.4).
         """
         _, tenant, namespace, _ = path.split("/", 3)
         return self._json(f"namespaces/{tenant}/{namespace}/{PAUSES}")

@@ -70,7 +70,7 @@ class DeliveryDiagnosis:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether messages wait for a reason that a user should examine."""
+        """Whether messages wait, and a user should examine the reason."""
         waits = self.verdict is DeliveryVerdict.WAITING and self.code.code not in EXPECTED_WAITS
         return waits or self.verdict is DeliveryVerdict.STALLED
 

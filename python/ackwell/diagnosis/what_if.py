@@ -156,7 +156,7 @@ def what_if(stats: SubscriptionStats, move: Move, version: str = "4.2") -> MoveE
 
 
 def _last_to_expire(ledgers: Ledgers, to: Position) -> Position | None:
-    """Return the last entry that an expiry up to a position acknowledges; None if the broker expires nothing.
+    """Return the last acknowledged entry of an expiry up to a position; None if the broker expires nothing.
 
     A broker expires nothing if the position is before the first entry. It refuses a position after the last
     entry.

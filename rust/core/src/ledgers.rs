@@ -44,7 +44,7 @@ struct Block {
 }
 
 impl Block {
-    /// Returns the number of entries in the ledgers of this block that are before the `index`-th.
+    /// Returns the number of entries of the first `index` ledgers of this block.
     fn start(&self, index: usize) -> i64 {
         if index == 0 { 0 } else { self.ends[index - 1] }
     }

@@ -16,7 +16,7 @@ use super::window::{Window, split};
 /// A window may have one page for each entry, and this number of pages in addition. So a ledger with a handful of
 /// entries does not become a hash map.
 const SPARE_PAGES: u64 = 8;
-/// The average number of entries for each page at which a hash map becomes a window again.
+/// A hash map becomes a window again if its pages have at least this number of entries on average.
 const DENSE_ENTRIES_A_PAGE: usize = 4;
 
 #[derive(Debug, Clone)]
