@@ -73,9 +73,9 @@ def _columns(path: AnyPath) -> Iterator[Problem]:
     for flaw in table_schemas.column_flaws(given, table_schemas.EVENTS, {*path_columns(path), "sequence"}):
         yield Problem(str(path), flaw.column.name, *_explained(flaw, others))
     for each in given:
-        if each.library_type.startswith("timestamp[ns") and each.name.lower() in _TIMES:
+        if each.given_type.startswith("timestamp[ns") and each.name.lower() in _TIMES:
             remedy = 'Spark does not read it: write it with coerce_timestamps="ms"'
-            yield Problem(str(path), each.name.lower(), f"is {each.library_type}", remedy)
+            yield Problem(str(path), each.name.lower(), f"is {each.given_type}", remedy)
 
 
 _TIMES: Final = tuple(name for name in table_schemas.EVENT_COLUMNS if name.endswith("_ms"))
@@ -95,7 +95,7 @@ def _explained(flaw: table_schemas.ColumnFlaw, others: Mapping[str, str]) -> tup
     remedy = f"cast it to {wanted}"
     if flaw.found[0].type == "timestamp":
         remedy = "number the events of a file in their order; put the time into time_ms"
-    return f"is {flaw.found[0].library_type}, expected {wanted}", remedy
+    return f"is {flaw.found[0].given_type}, expected {wanted}", remedy
 
 
 def _of_line(error: EventError) -> Problem:

@@ -291,7 +291,7 @@ class GivenColumn(NamedTuple):
     """A column that a file or DataFrame has. `column_flaws` compares it with the `Column` of a table."""
 
     name: str
-    library_type: str
+    given_type: str
     """The type of the column, as its library (PyArrow or Spark) prints the type."""
     type: str
     """The type of the column, as Spark SQL prints the type."""
@@ -331,7 +331,7 @@ class ColumnFlaw(NamedTuple):
         names = " and ".join(repr(each.name) for each in self.found)
         if len(self.found) > 1:
             return f"columns {names} differ in case only"
-        return f"column {names} is {self.found[0].library_type}, expected {self.column.type}"
+        return f"column {names} is {self.found[0].given_type}, expected {self.column.type}"
 
 
 def column_flaws(
